@@ -1,0 +1,1 @@
+//! The inca controller: discovery, reduction trees, installation and the northbound API.

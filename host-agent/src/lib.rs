@@ -1,0 +1,1 @@
+//! The inca host agent: turns tensors into packets and back.

@@ -1,0 +1,1 @@
+//! P4Runtime: messages, client, server glue, byte strings and typed errors.

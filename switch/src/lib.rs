@@ -1,0 +1,1 @@
+//! The embedded switch: executes compiled BMv2 JSON and serves P4Runtime.
