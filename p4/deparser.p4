@@ -1,0 +1,29 @@
+// Checksums and back to bytes.
+
+control IncaVerifyChecksum(inout headers_t hdr, inout metadata_t meta) {
+    apply { }
+}
+
+control IncaComputeChecksum(inout headers_t hdr, inout metadata_t meta) {
+    apply {
+        // Forwarded packets have theirs updated with the TTL; copies of sums and results are new packets.
+        update_checksum(meta.readdress == 1,
+            { hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.diffserv, hdr.ipv4.total_length, hdr.ipv4.identification,
+              hdr.ipv4.flags, hdr.ipv4.fragment_offset, hdr.ipv4.ttl, hdr.ipv4.protocol, hdr.ipv4.src_addr, hdr.ipv4.dst_addr },
+            hdr.ipv4.checksum, HashAlgorithm.csum16);
+    }
+}
+
+control IncaDeparser(packet_out packet, in headers_t hdr) {
+    apply {
+        packet.emit(hdr.packet_in);
+        packet.emit(hdr.ethernet);
+        packet.emit(hdr.arp);
+        packet.emit(hdr.ipv4);
+        packet.emit(hdr.udp);
+        packet.emit(hdr.tcp_ports);
+        packet.emit(hdr.inca);
+        packet.emit(hdr.low);
+        packet.emit(hdr.high);
+    }
+}

@@ -1,0 +1,76 @@
+// Each copy gets the addresses of its receiver.
+
+control IncaEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+    @name(".replica_misses") counter(1, CounterType.packets) replica_misses;
+
+    action address(mac_addr_t src_mac, mac_addr_t dst_mac, ipv4_addr_t src_ip, ipv4_addr_t dst_ip, bit<16> dst_port, bit<16> member) {
+        bit<16> length = UDP_BYTES + INCA_BYTES + (bit<16>)hdr.inca.words * WORD_BYTES;
+        hdr.ethernet.dst_addr = dst_mac;
+        hdr.ethernet.src_addr = src_mac;
+        hdr.ipv4.diffserv = 0;
+        hdr.ipv4.total_length = IPV4_BYTES + length;
+        hdr.ipv4.identification = 0;
+        hdr.ipv4.flags = 0;
+        hdr.ipv4.ttl = RESULT_TTL;
+        hdr.ipv4.src_addr = src_ip;
+        hdr.ipv4.dst_addr = dst_ip;
+        hdr.udp.src_port = INCA_UDP_PORT;
+        hdr.udp.dst_port = dst_port;
+        hdr.udp.length = length;
+        hdr.udp.checksum = 0;
+        hdr.inca.member = member;
+    }
+
+    // A result (or a probe's reply) to a host or to a child switch.
+    @name(".to_child")
+    action to_child(mac_addr_t src_mac, mac_addr_t dst_mac, ipv4_addr_t src_ip, ipv4_addr_t dst_ip, bit<16> dst_port, bit<16> member) {
+        address(src_mac, dst_mac, src_ip, dst_ip, dst_port, member);
+    }
+
+    // A sum leaves as one packet per plane, so that no packet grows.
+    @name(".to_parent_low")
+    action to_parent_low(mac_addr_t src_mac, mac_addr_t dst_mac, ipv4_addr_t src_ip, ipv4_addr_t dst_ip, bit<16> dst_port, bit<16> member) {
+        address(src_mac, dst_mac, src_ip, dst_ip, dst_port, member);
+        hdr.inca.plane = 0;
+#define OP(i) hdr.high[i].setInvalid();
+        FOR_EACH_WORD(hdr.inca.words, OP)
+#undef OP
+    }
+
+    @name(".to_parent_high")
+    action to_parent_high(mac_addr_t src_mac, mac_addr_t dst_mac, ipv4_addr_t src_ip, ipv4_addr_t dst_ip, bit<16> dst_port, bit<16> member) {
+        address(src_mac, dst_mac, src_ip, dst_ip, dst_port, member);
+        hdr.inca.plane = 1;
+#define OP(i) hdr.low[i].setInvalid();
+        FOR_EACH_WORD(hdr.inca.words, OP)
+#undef OP
+    }
+
+    @name(".unknown_replica")
+    action unknown_replica() {
+        replica_misses.count(0);
+        mark_to_drop(standard_metadata);
+    }
+
+    // Receivers by replica id, unique in the switch. Filled by the controller, one entry per child and two per parent.
+    @name(".replica")
+    table replica {
+        key = { meta.replica: exact @name("replica"); }
+        actions = { to_child; to_parent_low; to_parent_high; unknown_replica; }
+        default_action = unknown_replica();
+        size = 16384;
+    }
+
+    apply {
+        if (standard_metadata.egress_port == CPU_PORT) {
+            hdr.packet_in.setValid();
+            hdr.packet_in.ingress_port = standard_metadata.ingress_port;
+            hdr.packet_in.reason = meta.reason;
+        } else if (meta.readdress == 1) {
+            if (standard_metadata.egress_rid != 0) {
+                meta.replica = standard_metadata.egress_rid;
+            }
+            replica.apply();
+        }
+    }
+}

@@ -1,0 +1,125 @@
+// Ordinary traffic: IPv4 between hosts, ARP answered by the switch, and what goes to and comes from the controller.
+
+control ToController(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata)(bit<7> reason) {
+    apply {
+        meta.reason = reason;
+        meta.event = EVENT_TO_CONTROLLER;
+        standard_metadata.egress_spec = CPU_PORT;
+    }
+}
+
+control Arp(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+    ToController(REASON_ARP) to_controller;
+
+    // Hosts attached to this switch, filled by the controller when it learns one. A sender that is not here (new, moved, or
+    // with another MAC) goes to the controller.
+    @name(".arp_sender")
+    table arp_sender {
+        key = {
+            standard_metadata.ingress_port: exact @name("ingress_port");
+            hdr.arp.sender_mac: exact @name("sender_mac");
+            hdr.arp.sender_ip: exact @name("sender_ip");
+        }
+        actions = { NoAction; }
+        default_action = NoAction();
+        size = 4096;
+    }
+
+    @name(".reply")
+    action reply(mac_addr_t mac) {
+        hdr.ethernet.dst_addr = hdr.arp.sender_mac;
+        hdr.ethernet.src_addr = mac;
+        hdr.arp.operation = ARP_REPLY;
+        hdr.arp.target_mac = hdr.arp.sender_mac;
+        hdr.arp.sender_mac = mac;
+        ipv4_addr_t asked = hdr.arp.target_ip;
+        hdr.arp.target_ip = hdr.arp.sender_ip;
+        hdr.arp.sender_ip = asked;
+        standard_metadata.egress_spec = standard_metadata.ingress_port;
+        meta.event = EVENT_ARP_REPLY;
+    }
+
+    @name(".unknown")
+    action unknown() {
+        meta.verdict_drop = 1;
+        meta.event = DROP_ARP_UNKNOWN;
+    }
+
+    // Every address of the fabric: hosts, service addresses, the announce address. Filled by the controller, so that no ARP
+    // is ever flooded.
+    @name(".arp_proxy")
+    table arp_proxy {
+        key = { hdr.arp.target_ip: exact @name("target_ip"); }
+        actions = { reply; unknown; }
+        default_action = unknown();
+        size = 16384;
+    }
+
+    apply {
+        if (hdr.arp.hardware_type != ARP_HARDWARE_ETHERNET || hdr.arp.protocol_type != ETHERTYPE_IPV4
+            || standard_metadata.parser_error != error.NoError) {
+            unknown();
+        } else if (!arp_sender.apply().hit) {
+            to_controller.apply(hdr, meta, standard_metadata);
+        } else if (hdr.arp.operation == ARP_REQUEST && hdr.arp.sender_ip != hdr.arp.target_ip) {
+            arp_proxy.apply();
+        } else {
+            unknown();
+        }
+    }
+}
+
+control Ipv4Forwarding(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+    bit<16> l4_src = 0;
+    bit<16> l4_dst = 0;
+
+    @name(".forward")
+    action forward(port_t port) {
+        standard_metadata.egress_spec = port;
+        hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
+        // The TTL is the high byte of a 16-bit unit, so the one's complement checksum grows by 0x0100 (RFC 1624); the
+        // carry wraps around. Right with IPv4 options too.
+        bit<17> sum = (bit<17>)hdr.ipv4.checksum + 0x0100;
+        hdr.ipv4.checksum = sum[15:0] + (bit<16>)sum[16:16];
+        meta.event = EVENT_FORWARDED;
+    }
+
+    @name(".no_route")
+    action no_route() {
+        meta.verdict_drop = 1;
+        meta.event = DROP_NO_ROUTE;
+    }
+
+    // Routes to hosts and to other switches' service addresses; equal-cost next hops are members of one selector group.
+    // Filled by the controller.
+    @name(".ipv4_lpm")
+    table ipv4_lpm {
+        key = {
+            hdr.ipv4.dst_addr: lpm @name("dst_addr");
+            hdr.ipv4.src_addr: selector;
+            hdr.ipv4.protocol: selector;
+            l4_src: selector;
+            l4_dst: selector;
+        }
+        actions = { forward; no_route; }
+        default_action = no_route();
+        size = 16384;
+        @name(".ecmp") implementation = action_selector(HashAlgorithm.crc16, 4096, 16);
+    }
+
+    apply {
+        if (hdr.ipv4.ttl <= 1) {
+            meta.verdict_drop = 1;
+            meta.event = DROP_TTL_EXPIRED;
+        } else {
+            if (hdr.udp.isValid()) {
+                l4_src = hdr.udp.src_port;
+                l4_dst = hdr.udp.dst_port;
+            } else if (hdr.tcp_ports.isValid()) {
+                l4_src = hdr.tcp_ports.src_port;
+                l4_dst = hdr.tcp_ports.dst_port;
+            }
+            ipv4_lpm.apply();
+        }
+    }
+}

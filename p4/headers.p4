@@ -1,0 +1,173 @@
+// Headers on the wire and the metadata that travels with a packet through the pipeline.
+
+#ifndef INCA_HEADERS
+#define INCA_HEADERS
+
+typedef bit<48> mac_addr_t;
+typedef bit<32> ipv4_addr_t;
+typedef bit<9>  port_t;
+typedef bit<WORD_BITS> word_t;
+
+@controller_header("packet_in")
+header packet_in_t {
+    port_t ingress_port;
+    bit<7> reason;
+}
+
+@controller_header("packet_out")
+header packet_out_t {
+    port_t egress_port;
+    bit<7> padding;
+}
+
+header ethernet_t {
+    mac_addr_t dst_addr;
+    mac_addr_t src_addr;
+    bit<16>    ether_type;
+}
+
+header arp_t {
+    bit<16>     hardware_type;
+    bit<16>     protocol_type;
+    bit<8>      hardware_length;
+    bit<8>      protocol_length;
+    bit<16>     operation;
+    mac_addr_t  sender_mac;
+    ipv4_addr_t sender_ip;
+    mac_addr_t  target_mac;
+    ipv4_addr_t target_ip;
+}
+
+header ipv4_t {
+    bit<4>      version;
+    bit<4>      ihl;
+    bit<8>      diffserv;
+    bit<16>     total_length;
+    bit<16>     identification;
+    bit<3>      flags;
+    bit<13>     fragment_offset;
+    bit<8>      ttl;
+    bit<8>      protocol;
+    bit<16>     checksum;
+    ipv4_addr_t src_addr;
+    ipv4_addr_t dst_addr;
+}
+
+header udp_t {
+    bit<16> src_port;
+    bit<16> dst_port;
+    bit<16> length;
+    bit<16> checksum;
+}
+
+// The first four bytes of TCP: enough to tell flows apart.
+header tcp_ports_t {
+    bit<16> src_port;
+    bit<16> dst_port;
+}
+
+// docs/protocol.md, "Header".
+header inca_t {
+    bit<8>  version;
+    bit<8>  opcode;
+    bit<8>  flags;
+    bit<8>  format;
+    bit<16> tree_id;
+    bit<16> member;
+    bit<32> generation;
+    bit<32> slot;
+    bit<32> sequence;
+    bit<32> tag;
+    bit<8>  plane;
+    bit<8>  words;
+    bit<16> contributions;
+    bit<16> exp_max;
+    bit<16> exp_min;
+    bit<64> bias;
+}
+
+header payload_word_t {
+    word_t lanes;
+}
+
+struct headers_t {
+    packet_in_t  packet_in;
+    packet_out_t packet_out;
+    ethernet_t   ethernet;
+    arp_t        arp;
+    ipv4_t       ipv4;
+    udp_t        udp;
+    tcp_ports_t  tcp_ports;
+    inca_t       inca;
+    // The payload as it arrives. A finished sum leaves the ingress as two planes of wide lanes, `low` and `high`;
+    // a result as `low` alone. Each copy's egress keeps one of them, so no packet grows.
+    payload_word_t[MAX_WORDS] low;
+    payload_word_t[MAX_WORDS] high;
+}
+
+// Parameters of the packet's tree, set by the table `tree`.
+struct tree_t {
+    bit<32> generation;
+    bit<32> slots;
+    bit<32> first_slot;
+    bit<32> first_word;
+    bit<8>  words;         // per slot
+    bit<8>  format;
+    bit<8>  lane_bits;     // w: bits of a narrow lane
+    bit<16> guard;         // guard bits
+    bit<64> all_children;  // one bit per child
+    bit<16> world;         // ranks in the group
+    bit<1>  is_root;
+    bit<16> up_group;
+    bit<16> down_group;
+    bit<32> resend_interval;  // microseconds
+}
+
+// Scalars of one plane of a slot.
+struct plane_t {
+    bit<64> children;
+    bit<64> bias;
+    bit<16> exp_max;
+    bit<16> exp_min;
+    // How the packet's lanes meet the accumulator (ALIGN_*), and by how many bits which is shifted.
+    bit<8>  align;
+    bit<8>  shift_packet;
+    bit<8>  shift_accumulator;
+}
+
+// A slot's scalars, unpacked.
+struct slot_t {
+    bit<32> generation;
+    bit<32> sequence;
+    bit<32> tag;
+    bit<32> resent_at;
+    bit<16> contributions;
+    bit<8>  words;
+    bit<8>  flags;
+    plane_t low;
+    plane_t high;
+}
+
+struct metadata_t {
+    tree_t  tree;
+    slot_t  slot;
+    // The sender as the table `membership` knows it.
+    bit<8>  role;
+    bit<64> child;
+    bit<16> replica;
+    bit<16> member_key;
+    // Where the slot lives: index of its scalars, of its first result word, of its first accumulator word.
+    bit<32> slot_index;
+    bit<32> result_index;
+    bit<32> accumulator_index;
+    bit<8>  words;
+    bit<1>  readdress;      // a copy gets its addresses from the table `replica`
+    bit<1>  verdict_drop;
+    bit<32> event;
+    bit<7>  reason;
+    bit<16> arp_operation;
+    word_t  magnitudes;     // OR of the magnitudes of a finished sum
+    bit<64> widest;         // the same, folded to one lane
+}
+
+#endif

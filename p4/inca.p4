@@ -1,0 +1,69 @@
+// inca: in-network collective aggregation on v1model (BMv2 simple_switch).
+//
+// Follow a gradient: parser.p4 takes the packet apart, admission.p4 finds the slot it may touch, reduction.p4 decides what it does there,
+// accumulate.p4 adds it, round.p4 turns the finished sum into a result at the root, egress.p4 addresses each copy.
+// Nothing about a job, a topology or a number format is compiled in: all of it is table entries.
+
+#include <core.p4>
+#include <v1model.p4>
+
+#include "constants.p4"
+#include "headers.p4"
+#include "words.p4"
+#include "parser.p4"
+#include "forwarding.p4"
+#include "admission.p4"
+#include "accumulate.p4"
+#include "round.p4"
+#include "reduction.p4"
+#include "egress.p4"
+#include "deparser.p4"
+
+control IncaIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+    // What became of each packet: index EVENT_* or DROP_* of constants.p4.
+    @name(".events") counter(EVENTS, CounterType.packets) events;
+
+    ToController(REASON_LINK_PROBE) link_probe_to_controller;
+    ToController(REASON_ANNOUNCE) announce_to_controller;
+    Arp() arp;
+    Ipv4Forwarding() forwarding;
+    Reduction() reduction;
+
+    // This switch's own addresses: its service address and the announce address. Filled by the controller.
+    @name(".service")
+    table service {
+        key = { hdr.ipv4.dst_addr: exact @name("dst_addr"); }
+        actions = { NoAction; }
+        default_action = NoAction();
+        size = 16;
+    }
+
+    apply {
+        if (hdr.packet_out.isValid()) {
+            standard_metadata.egress_spec = hdr.packet_out.egress_port;
+            hdr.packet_out.setInvalid();
+            meta.event = EVENT_FROM_CONTROLLER;
+        } else if (hdr.inca.isValid() && service.apply().hit) {
+            if (hdr.inca.opcode == OPCODE_ANNOUNCE && standard_metadata.parser_error == error.NoError) {
+                announce_to_controller.apply(hdr, meta, standard_metadata);
+            } else {
+                reduction.apply(hdr, meta, standard_metadata);
+            }
+        } else if (hdr.ipv4.isValid()) {
+            forwarding.apply(hdr, meta, standard_metadata);
+        } else if (hdr.arp.isValid()) {
+            arp.apply(hdr, meta, standard_metadata);
+        } else if (hdr.ethernet.isValid() && hdr.ethernet.ether_type == ETHERTYPE_LLDP) {
+            link_probe_to_controller.apply(hdr, meta, standard_metadata);
+        } else {
+            meta.event = DROP_UNKNOWN_ETHERTYPE;
+            meta.verdict_drop = 1;
+        }
+        events.count(meta.event);
+        if (meta.verdict_drop == 1) {
+            mark_to_drop(standard_metadata);
+        }
+    }
+}
+
+V1Switch(IncaParser(), IncaVerifyChecksum(), IncaIngress(), IncaEgress(), IncaComputeChecksum(), IncaDeparser()) main;

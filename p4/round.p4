@@ -1,0 +1,95 @@
+// The root's rounding: from two planes of wide lanes to one word of narrow lanes (docs/number-formats.md, "Rounding at the
+// root"). Formats and shifts are table entries; every constant below is a word with the same value in each wide lane.
+
+#ifndef INCA_ROUND
+#define INCA_ROUND
+
+control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t> stored_words) {
+    word_t bias_lanes;
+    word_t magnitude;
+
+    // Turns each wide lane of the sum, which holds V + bias, into T = V + 2^(2w-1), and ORs together the lanes' magnitudes X.
+    //   ones: 1      top: 2^(2w-1)      rest: 2^(2w-1) - 1      half: 2^(w-1)      low: 2^w - 1
+    //   top_bit: 2w - 1      fold: 64 mod 2w lanes: how far to fold the last 64 bits (0 if a wide lane has 64)
+    @name(".measure_lanes")
+    action measure_lanes(word_t ones, word_t top, word_t rest, word_t half, word_t low, bit<8> top_bit, bit<8> fold) {
+        bias_lanes = top - ones * (word_t)meta.slot.low.bias;
+        meta.magnitudes = 0;
+        // T ^ (rest + its top bit) is V for V >= 0 and -V - 1 below: the top bit either completes `rest` to `top` or not.
+#define MEASURE(word) \
+        word = word + bias_lanes; \
+        magnitude = word ^ (rest + ((word >> top_bit) & ones)); \
+        meta.magnitudes = meta.magnitudes | (magnitude + (((magnitude + half) >> meta.tree.lane_bits) & low));
+#define OP(i) MEASURE(hdr.low[i].lanes) MEASURE(hdr.high[i].lanes)
+        FOR_EACH_WORD(meta.words, OP)
+#undef OP
+        meta.magnitudes = meta.magnitudes | (meta.magnitudes >> 1024);
+        meta.magnitudes = meta.magnitudes | (meta.magnitudes >> 512);
+        meta.magnitudes = meta.magnitudes | (meta.magnitudes >> 256);
+        meta.magnitudes = meta.magnitudes | (meta.magnitudes >> 128);
+        meta.magnitudes = meta.magnitudes | (meta.magnitudes >> 64);
+        meta.widest = meta.magnitudes[63:0];
+        meta.widest = meta.widest | (meta.widest >> fold);
+    }
+
+    // The constants of a format. Filled by the controller, once per format.
+    @name(".measure")
+    table measure {
+        key = { meta.tree.format: exact @name("format"); }
+        actions = { measure_lanes; @defaultonly NoAction; }
+        default_action = NoAction();
+        size = 16;
+    }
+
+    // Shift 0: the sum fits as it is.      offset: 2^(w-1) - 2^(2w-1), modulo 2^2048 over the whole word
+    @name(".keep")
+    action keep(word_t offset) {
+#define OP(i) \
+        hdr.low[i].lanes = (hdr.low[i].lanes + offset) | ((hdr.high[i].lanes + offset) << meta.tree.lane_bits); \
+        stored_words.write(meta.result_index + i, hdr.low[i].lanes);
+        FOR_EACH_WORD(meta.words, OP)
+#undef OP
+    }
+
+    // To nearest, ties to even, at 2^shift.      offset: 2^(w-1+shift) - 2^(2w-1) + 2^(shift-1) - 1, likewise      ones: 1      low: 2^w - 1
+    @name(".round_lanes")
+    action round_lanes(bit<8> shift, word_t offset, word_t ones, word_t low) {
+#define ROUNDED(word) (((word + offset + ((word >> shift) & ones)) >> shift) & low)
+#define OP(i) \
+        hdr.low[i].lanes = ROUNDED(hdr.low[i].lanes) | (ROUNDED(hdr.high[i].lanes) << meta.tree.lane_bits); \
+        stored_words.write(meta.result_index + i, hdr.low[i].lanes);
+        FOR_EACH_WORD(meta.words, OP)
+#undef OP
+        if (hdr.inca.exp_max != EXP_MAX_OF_ZERO) {
+            hdr.inca.exp_max = hdr.inca.exp_max + (bit<16>)shift;
+        }
+    }
+
+    @name(".overflow")
+    action overflow() {
+        hdr.inca.flags = FLAG_OVERFLOW;
+    }
+
+    // The position of the highest bit of any lane's magnitude gives the shift. Filled by the controller: per format one entry
+    // for each position. No entry: the sum does not fit.
+    @name(".normalize")
+    table normalize {
+        key = {
+            meta.tree.format: exact @name("format");
+            meta.widest: ternary @name("widest");
+        }
+        actions = { keep; round_lanes; overflow; }
+        default_action = overflow();
+        size = 1024;
+    }
+
+    apply {
+        measure.apply();
+        if (hdr.inca.exp_max != EXP_MAX_OF_ZERO) {
+            hdr.inca.exp_max = hdr.inca.exp_max - meta.tree.guard;
+        }
+        normalize.apply();
+    }
+}
+
+#endif
