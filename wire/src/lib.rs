@@ -1,1 +1,12 @@
 //! Packets, number formats and the slot-protocol reference model of inca: pure, no sockets, no clock.
+//!
+//! * [`packet`]: the reduction packet (`docs/protocol.md`), as a byte view and as a plain struct;
+//! * [`frame`]: Ethernet, IPv4, UDP and ARP around it; [`lldp`]: the controller's link probes;
+//! * [`address`]: the default service addresses of switches;
+//! * [`tag`]: the 32-bit operation tag.
+
+pub mod address;
+pub mod frame;
+pub mod lldp;
+pub mod packet;
+pub mod tag;
