@@ -3,7 +3,7 @@
 #ifndef INCA_ADMISSION
 #define INCA_ADMISSION
 
-const bit<8> ROLE_NONE         = 0;
+// 0: not a member.
 const bit<8> ROLE_HOST_CHILD   = 1;
 const bit<8> ROLE_SWITCH_CHILD = 2;
 const bit<8> ROLE_PARENT       = 3;

@@ -29,9 +29,9 @@ const bit<8> OPCODE_PROBE        = 4;
 const bit<8> OPCODE_PROBE_REPLY  = 5;
 const bit<8> OPCODE_ANNOUNCE     = 6;
 
+// 0x04, a contribution with NaN or infinities, is merged like any other and needs no name here.
 const bit<8> FLAG_MISMATCH  = 0x01;
 const bit<8> FLAG_RANGE     = 0x02;
-const bit<8> FLAG_NONFINITE = 0x04;
 const bit<8> FLAG_OVERFLOW  = 0x08;
 const bit<8> FLAG_DONE      = 0x80;
 // What a sender may set; everything else is ignored.

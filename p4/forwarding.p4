@@ -84,12 +84,6 @@ control Ipv4Forwarding(inout headers_t hdr, inout metadata_t meta, inout standar
         meta.event = EVENT_FORWARDED;
     }
 
-    @name(".no_route")
-    action no_route() {
-        meta.verdict_drop = 1;
-        meta.event = DROP_NO_ROUTE;
-    }
-
     // Routes to hosts and to other switches' service addresses; equal-cost next hops are members of one selector group.
     // Filled by the controller.
     @name(".ipv4_lpm")
@@ -101,8 +95,7 @@ control Ipv4Forwarding(inout headers_t hdr, inout metadata_t meta, inout standar
             l4_src: selector;
             l4_dst: selector;
         }
-        actions = { forward; no_route; }
-        default_action = no_route();
+        actions = { forward; @defaultonly NoAction; }
         size = 16384;
         @name(".ecmp") implementation = action_selector(HashAlgorithm.crc16, 4096, 16);
     }
@@ -119,7 +112,11 @@ control Ipv4Forwarding(inout headers_t hdr, inout metadata_t meta, inout standar
                 l4_src = hdr.tcp_ports.src_port;
                 l4_dst = hdr.tcp_ports.dst_port;
             }
-            ipv4_lpm.apply();
+            // A table with a selector has no default action of its own on this target.
+            if (!ipv4_lpm.apply().hit) {
+                meta.verdict_drop = 1;
+                meta.event = DROP_NO_ROUTE;
+            }
         }
     }
 }

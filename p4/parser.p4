@@ -57,7 +57,7 @@ parser IncaParser(packet_in packet, out headers_t hdr, inout metadata_t meta, in
         words_left = hdr.inca.words;
         transition select(words_left) {
             0: accept;
-            1..MAX_WORDS: parse_word;
+            1 .. MAX_WORDS: parse_word;
             default: accept;
         }
     }

@@ -23,9 +23,10 @@ control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t> store
 #define OP(i) MEASURE(hdr.low[i].lanes) MEASURE(hdr.high[i].lanes)
         FOR_EACH_WORD(meta.words, OP)
 #undef OP
-        meta.magnitudes = meta.magnitudes | (meta.magnitudes >> 1024);
-        meta.magnitudes = meta.magnitudes | (meta.magnitudes >> 512);
-        meta.magnitudes = meta.magnitudes | (meta.magnitudes >> 256);
+        // Constant shifts end at 255 on this target; slices do not.
+        meta.magnitudes = meta.magnitudes | (word_t)meta.magnitudes[2047:1024];
+        meta.magnitudes = meta.magnitudes | (word_t)meta.magnitudes[1023:512];
+        meta.magnitudes = meta.magnitudes | (word_t)meta.magnitudes[511:256];
         meta.magnitudes = meta.magnitudes | (meta.magnitudes >> 128);
         meta.magnitudes = meta.magnitudes | (meta.magnitudes >> 64);
         meta.widest = meta.magnitudes[63:0];
