@@ -67,7 +67,7 @@ const bit<7> REASON_ANNOUNCE   = 3;
 
 // Indices of the counter `events`: each packet ends as exactly one of them.
 #define EVENTS 64
-const bit<32> EVENT_FORWARDED        = 0;
+const bit<32> EVENT_NONE             = 0;
 const bit<32> DROP_PARSER_ERROR      = 1;
 const bit<32> DROP_BAD_LENGTH        = 2;
 const bit<32> DROP_BAD_VERSION       = 3;
@@ -86,6 +86,7 @@ const bit<32> DROP_NO_ROUTE          = 15;
 const bit<32> DROP_TTL_EXPIRED       = 16;
 const bit<32> DROP_ARP_UNKNOWN       = 17;
 const bit<32> DROP_UNKNOWN_ETHERTYPE = 18;
+const bit<32> EVENT_FORWARDED        = 31;
 const bit<32> EVENT_TO_CONTROLLER    = 32;
 const bit<32> EVENT_FROM_CONTROLLER  = 33;
 const bit<32> EVENT_ARP_REPLY        = 34;

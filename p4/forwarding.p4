@@ -41,7 +41,7 @@ control Arp(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_
 
     @name(".unknown")
     action unknown() {
-        meta.verdict_drop = 1;
+        meta.drops = 1;
         meta.event = DROP_ARP_UNKNOWN;
     }
 
@@ -102,7 +102,7 @@ control Ipv4Forwarding(inout headers_t hdr, inout metadata_t meta, inout standar
 
     apply {
         if (hdr.ipv4.ttl <= 1) {
-            meta.verdict_drop = 1;
+            meta.drops = 1;
             meta.event = DROP_TTL_EXPIRED;
         } else {
             if (hdr.udp.isValid()) {
@@ -114,7 +114,7 @@ control Ipv4Forwarding(inout headers_t hdr, inout metadata_t meta, inout standar
             }
             // A table with a selector has no default action of its own on this target.
             if (!ipv4_lpm.apply().hit) {
-                meta.verdict_drop = 1;
+                meta.drops = 1;
                 meta.event = DROP_NO_ROUTE;
             }
         }

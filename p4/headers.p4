@@ -105,18 +105,13 @@ struct headers_t {
     payload_word_t[MAX_WORDS] high;
 }
 
-// Parameters of the packet's tree, set by the table `tree`.
+// What the pipeline still needs of the packet's tree, set by the table `tree`.
 struct tree_t {
-    bit<32> generation;
-    bit<32> slots;
-    bit<32> first_slot;
-    bit<32> first_word;
-    bit<8>  words;         // per slot
     bit<8>  format;
-    bit<8>  lane_bits;     // w: bits of a narrow lane
-    bit<16> guard;         // guard bits
-    bit<64> all_children;  // one bit per child
-    bit<16> world;         // ranks in the group
+    bit<8>  lane_bits;        // w: bits of a narrow lane
+    bit<16> guard;            // guard bits
+    bit<64> all_children;     // one bit per child
+    bit<16> world;            // ranks in the group
     bit<1>  is_root;
     bit<16> up_group;
     bit<16> down_group;
@@ -125,14 +120,17 @@ struct tree_t {
 
 // Scalars of one plane of a slot.
 struct plane_t {
-    bit<64> children;
+    bit<64> children;         // who contributed
     bit<64> bias;
     bit<16> exp_max;
     bit<16> exp_min;
-    // How the packet's lanes meet the accumulator (ALIGN_*), and by how many bits which is shifted.
-    bit<8>  align;
-    bit<8>  shift_packet;
-    bit<8>  shift_accumulator;
+}
+
+// How a packet meets one plane of the accumulator: ALIGN_*, and by how many bits which of the two is shifted.
+struct alignment_t {
+    bit<8> how;
+    bit<8> shift_packet;
+    bit<8> shift_accumulator;
 }
 
 // A slot's scalars, unpacked.
@@ -149,25 +147,27 @@ struct slot_t {
 }
 
 struct metadata_t {
+    bit<32> event;             // what became of the packet: EVENT_* or DROP_*; 0 while nothing is decided
+    bit<1>  drops;             // it goes no further
+    bit<1>  readdress;         // its copies get their addresses from the table `replica`
+    bit<7>  reason;            // why it goes to the controller
     tree_t  tree;
-    slot_t  slot;
     // The sender as the table `membership` knows it.
+    bit<16> member_key;
     bit<8>  role;
     bit<64> child;
     bit<16> replica;
-    bit<16> member_key;
     // Where the slot lives: index of its scalars, of its first result word, of its first accumulator word.
     bit<32> slot_index;
     bit<32> result_index;
     bit<32> accumulator_index;
-    bit<8>  words;
-    bit<1>  readdress;      // a copy gets its addresses from the table `replica`
-    bit<1>  verdict_drop;
-    bit<32> event;
-    bit<7>  reason;
-    bit<16> arp_operation;
-    word_t  magnitudes;     // OR of the magnitudes of a finished sum
-    bit<64> widest;         // the same, folded to one lane
+    slot_t  slot;
+    bit<8>  step;              // STEP_*: what the packet does to its slot
+    alignment_t align_low;
+    alignment_t align_high;
+    bit<8>  words;             // words that the packet arrived with
+    word_t  magnitudes;        // OR of the magnitudes of a finished sum
+    bit<64> widest;            // the same, folded to one lane
 }
 
 #endif

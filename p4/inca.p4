@@ -57,10 +57,10 @@ control IncaIngress(inout headers_t hdr, inout metadata_t meta, inout standard_m
             link_probe_to_controller.apply(hdr, meta, standard_metadata);
         } else {
             meta.event = DROP_UNKNOWN_ETHERTYPE;
-            meta.verdict_drop = 1;
+            meta.drops = 1;
         }
         events.count(meta.event);
-        if (meta.verdict_drop == 1) {
+        if (meta.drops == 1) {
             mark_to_drop(standard_metadata);
         }
     }

@@ -7,6 +7,7 @@
 control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t> stored_words) {
     word_t bias_lanes;
     word_t magnitude;
+    bit<32> index;
 
     // Turns each wide lane of the sum, which holds V + bias, into T = V + 2^(2w-1), and ORs together the lanes' magnitudes X.
     //   ones: 1      top: 2^(2w-1)      rest: 2^(2w-1) - 1      half: 2^(w-1)      low: 2^w - 1
@@ -42,14 +43,18 @@ control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t> store
         size = 16;
     }
 
-    // Shift 0: the sum fits as it is.      offset: 2^(w-1) - 2^(2w-1), modulo 2^2048 over the whole word
+    // Shift 0: the sum fits as it is, a sum of zeros too, which has no exponent.      offset: 2^(w-1) - 2^(2w-1), modulo 2^2048 over the whole word
     @name(".keep")
     action keep(word_t offset) {
 #define OP(i) \
         hdr.low[i].lanes = (hdr.low[i].lanes + offset) | ((hdr.high[i].lanes + offset) << meta.tree.lane_bits); \
-        stored_words.write(meta.result_index + i, hdr.low[i].lanes);
+        index = meta.result_index + i; \
+        stored_words.write(index, hdr.low[i].lanes);
         FOR_EACH_WORD(meta.words, OP)
 #undef OP
+        if (hdr.inca.exp_max != EXP_MAX_OF_ZERO) {
+            hdr.inca.exp_max = hdr.inca.exp_max - meta.tree.guard;
+        }
     }
 
     // To nearest, ties to even, at 2^shift.      offset: 2^(w-1+shift) - 2^(2w-1) + 2^(shift-1) - 1, likewise      ones: 1      low: 2^w - 1
@@ -58,12 +63,11 @@ control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t> store
 #define ROUNDED(word) (((word + offset + ((word >> shift) & ones)) >> shift) & low)
 #define OP(i) \
         hdr.low[i].lanes = ROUNDED(hdr.low[i].lanes) | (ROUNDED(hdr.high[i].lanes) << meta.tree.lane_bits); \
-        stored_words.write(meta.result_index + i, hdr.low[i].lanes);
+        index = meta.result_index + i; \
+        stored_words.write(index, hdr.low[i].lanes);
         FOR_EACH_WORD(meta.words, OP)
 #undef OP
-        if (hdr.inca.exp_max != EXP_MAX_OF_ZERO) {
-            hdr.inca.exp_max = hdr.inca.exp_max + (bit<16>)shift;
-        }
+        hdr.inca.exp_max = hdr.inca.exp_max - meta.tree.guard + (bit<16>)shift;
     }
 
     @name(".overflow")
@@ -86,9 +90,6 @@ control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t> store
 
     apply {
         measure.apply();
-        if (hdr.inca.exp_max != EXP_MAX_OF_ZERO) {
-            hdr.inca.exp_max = hdr.inca.exp_max - meta.tree.guard;
-        }
         normalize.apply();
     }
 }
