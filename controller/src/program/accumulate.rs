@@ -1,0 +1,45 @@
+//! What `accumulate_low` and `accumulate_high` share: how a packet's lanes meet the accumulator.
+
+use inca_wire::packet::Format;
+
+/// Key `align` of both tables, computed by the P4 program (`ALIGN_*` in `p4/accumulate.p4`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Align {
+    /// First contribution, all zeros.
+    Clear = 1,
+    /// First non-zero contribution of a host.
+    Store = 2,
+    /// A host, at or below the accumulator's exponent: the packet is shifted.
+    Add = 3,
+    /// A host, above it: the accumulator is shifted.
+    Raise = 4,
+    /// As `Store`, from a switch: wide lanes.
+    StorePartial = 5,
+    /// As `Add`, from a switch.
+    AddPartial = 6,
+    /// As `Raise`, from a switch.
+    RaisePartial = 7,
+}
+
+impl Align {
+    /// Every case with an entry.
+    pub const ALL: [Self; 7] = [
+        Self::Clear,
+        Self::Store,
+        Self::Add,
+        Self::Raise,
+        Self::StorePartial,
+        Self::AddPartial,
+        Self::RaisePartial,
+    ];
+}
+
+/// The key of both tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// The tree's number format.
+    pub format: Format,
+    /// How packet and accumulator meet.
+    pub align: Align,
+}

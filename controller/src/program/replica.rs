@@ -1,0 +1,65 @@
+//! Table `replica`: the addresses of each copy a switch sends.
+
+use std::net::Ipv4Addr;
+
+use inca_wire::address::MacAddr;
+
+use super::entry::{Call, TableEntry, Value, exact};
+
+/// A replica id, unique in the switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// 1 to 65535.
+    pub replica: u16,
+}
+
+/// What a copy is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// A result, to a host or to a switch below.
+    ToChild(Addresses),
+    /// A sum's low plane, to the switch above.
+    ToParentLow(Addresses),
+    /// A sum's high plane.
+    ToParentHigh(Addresses),
+}
+
+/// The addresses of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Addresses {
+    /// This switch's service MAC.
+    pub src_mac: MacAddr,
+    /// The receiver's.
+    pub dst_mac: MacAddr,
+    /// This switch's service address.
+    pub src_ip: Ipv4Addr,
+    /// The receiver's.
+    pub dst_ip: Ipv4Addr,
+    /// The receiver's UDP port; [`UDP_PORT`](inca_wire::packet::UDP_PORT) for a switch.
+    pub dst_port: u16,
+    /// Header field `member`: the receiver's in a result, the sender's in a sum.
+    pub member: u16,
+}
+
+impl Addresses {
+    fn params(&self) -> [(&'static str, Value); 6] {
+        [
+            ("src_mac", self.src_mac.into()),
+            ("dst_mac", self.dst_mac.into()),
+            ("src_ip", self.src_ip.into()),
+            ("dst_ip", self.dst_ip.into()),
+            ("dst_port", self.dst_port.into()),
+            ("member", self.member.into()),
+        ]
+    }
+}
+
+/// The table's entry.
+pub fn entry(key: Key, action: &Action) -> TableEntry {
+    let call = match action {
+        Action::ToChild(addresses) => Call::new("to_child", addresses.params()),
+        Action::ToParentLow(addresses) => Call::new("to_parent_low", addresses.params()),
+        Action::ToParentHigh(addresses) => Call::new("to_parent_high", addresses.params()),
+    };
+    exact("replica", [("replica", key.replica.into())], call)
+}
