@@ -3,10 +3,13 @@
 //! * [`packet`]: the reduction packet (`docs/protocol.md`), as a byte view and as a plain struct;
 //! * [`frame`]: Ethernet, IPv4, UDP and ARP around it; [`lldp`]: the controller's link probes;
 //! * [`address`]: the default service addresses of switches;
-//! * [`tag`]: the 32-bit operation tag.
+//! * [`tag`]: the 32-bit operation tag;
+//! * [`format`](mod@format): tensors to wire words and back; [`masks`]: word constants of the switches' tables.
 
 pub mod address;
+pub mod format;
 pub mod frame;
 pub mod lldp;
+pub mod masks;
 pub mod packet;
 pub mod tag;
