@@ -1,1 +1,27 @@
 //! The inca host agent: turns tensors into packets and back.
+//!
+//! * [`protocol`]: the host side of `docs/protocol.md`, a pure state machine;
+//! * [`transport`]: sockets, clock and threads around it;
+//! * [`communicator`]: what applications use: join a job, reduce, leave.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use inca_host_agent::{Communicator, JoinOptions, ReduceOp};
+//!
+//! let mut options = JoinOptions::new("http://192.0.2.1:9559", "training", 0, 4);
+//! options.interface = Some("eth1".to_owned());
+//! let group = Communicator::join(options)?;
+//! let mut gradient = vec![0.5f32; 1 << 20];
+//! group.allreduce_f32(&mut gradient, ReduceOp::Average, Duration::from_secs(10))?;
+//! group.leave()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod communicator;
+pub mod protocol;
+pub mod transport;
+
+pub use communicator::{AllreduceHandle, Communicator, JoinError, JoinOptions};
+pub use inca_wire::packet::Format;
+pub use protocol::{Dtype, OperationError, ReduceOp, StartError, Tensor};
+pub use transport::AllreduceError;

@@ -1,0 +1,197 @@
+//! A rank's membership in a job: join, reduce, leave.
+
+mod control;
+mod error;
+mod handle;
+mod options;
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::protocol::{Closed, Collective, Dtype, EndpointConfig, OperationSpec, ReduceOp, Stats, Tensor};
+use crate::transport::{
+    self, AllreduceError, Call, DataInterface, DriverError, DriverHandle, LentTensor, block_on,
+};
+
+pub use control::Joined;
+pub use error::{JoinError, LeaveError};
+pub use handle::AllreduceHandle;
+pub use options::JoinOptions;
+
+use control::Control;
+
+/// One rank of a group.
+///
+/// All methods block the calling thread and need no asynchronous runtime; [`Communicator::start_allreduce`] returns at once. Every
+/// rank must call the same operations in the same order, so calls from several threads need an order of their own.
+///
+/// After an error other than [`crate::protocol::OperationError::Overflow`] or one of starting, the generation has ended: leave and
+/// join again.
+#[derive(Debug)]
+pub struct Communicator {
+    joined: Joined,
+    driver: DriverHandle,
+    driver_thread: Option<JoinHandle<()>>,
+    control: Option<Control>,
+    next_token: AtomicU64,
+}
+
+impl Communicator {
+    /// Joins a job: announces this host, waits until all ranks are there and their trees are installed.
+    ///
+    /// Blocks for at most [`JoinOptions::timeout`].
+    pub fn join(options: JoinOptions) -> Result<Self, JoinError> {
+        options.check()?;
+        let interface = DataInterface::find(options.host_address, options.interface.as_deref())?;
+        interface.check_chunk(options.chunk_words)?;
+        let socket = transport::bind(interface.address)
+            .map_err(|source| JoinError::Bind { address: interface.address, source })?;
+        let (control, joined, driver, driver_thread) = Control::join(options, interface, socket)?;
+        Ok(Self {
+            joined,
+            driver,
+            driver_thread: Some(driver_thread),
+            control: Some(control),
+            next_token: AtomicU64::new(0),
+        })
+    }
+
+    /// A member of trees that were installed by other means than the controller's northbound API. `socket` must be bound to the
+    /// port that results go to; `trees` are the service addresses of the configuration's trees, in order.
+    pub fn assigned(
+        config: EndpointConfig,
+        rank: u32,
+        socket: std::net::UdpSocket,
+        trees: Vec<SocketAddr>,
+    ) -> Result<Self, DriverError> {
+        let io = |source| DriverError::Io {
+            job: config.job.clone(),
+            what: "making the socket non-blocking",
+            source,
+        };
+        socket.set_nonblocking(true).map_err(io)?;
+        let joined = Joined { rank, levels: 0, config };
+        let on_closed = Box::new(|_: &Closed| {});
+        let (driver, thread) = transport::spawn(joined.config.clone(), socket, trees, on_closed)?;
+        Ok(Self { joined, driver, driver_thread: Some(thread), control: None, next_token: AtomicU64::new(0) })
+    }
+
+    /// This rank.
+    pub fn rank(&self) -> u32 {
+        self.joined.rank
+    }
+
+    /// Ranks of the group.
+    pub fn world_size(&self) -> u32 {
+        self.joined.config.world_size
+    }
+
+    /// What the controller assigned: format, chunk size, generation, trees.
+    pub fn assignment(&self) -> &Joined {
+        &self.joined
+    }
+
+    /// Counters since joining, and how many sends the kernel refused (each was repeated).
+    pub fn stats(&self) -> (Stats, u64) {
+        self.driver.stats()
+    }
+
+    /// Why the generation has ended, if it has.
+    pub fn closed(&self) -> Option<Closed> {
+        self.driver.closed()
+    }
+
+    /// Reduces a tensor over all ranks, in place. Gives up after `deadline`.
+    pub fn allreduce_f32(
+        &self,
+        tensor: &mut [f32],
+        op: ReduceOp,
+        deadline: Duration,
+    ) -> Result<(), AllreduceError> {
+        let (pointer, elements) = (tensor.as_mut_ptr(), tensor.len());
+        // SAFETY: the exclusive borrow of the slice lasts until this call has returned.
+        unsafe { self.allreduce_raw(pointer.cast(), pointer.cast(), elements, Dtype::F32, op, deadline) }
+    }
+
+    /// Reduces a tensor over all ranks, in place. Gives up after `deadline`.
+    pub fn allreduce_i32(
+        &self,
+        tensor: &mut [i32],
+        op: ReduceOp,
+        deadline: Duration,
+    ) -> Result<(), AllreduceError> {
+        let (pointer, elements) = (tensor.as_mut_ptr(), tensor.len());
+        // SAFETY: the exclusive borrow of the slice lasts until this call has returned.
+        unsafe { self.allreduce_raw(pointer.cast(), pointer.cast(), elements, Dtype::I32, op, deadline) }
+    }
+
+    /// Reduces `elements` elements at `input` into `output`, which may be equal. For foreign-language bindings.
+    ///
+    /// # Safety
+    ///
+    /// Until the call returns, `input` must be readable and `output` writable for `elements` initialised elements of `dtype`, both
+    /// aligned for it and not null, and nothing else may write to the former or touch the latter. They may be equal; otherwise they
+    /// must not overlap.
+    pub unsafe fn allreduce_raw(
+        &self,
+        input: *const u8,
+        output: *mut u8,
+        elements: usize,
+        dtype: Dtype,
+        op: ReduceOp,
+        deadline: Duration,
+    ) -> Result<(), AllreduceError> {
+        // SAFETY: the caller keeps the memory as demanded until this function returns, which it does only after the driver has given
+        // the call up: its end is told, or its sender is dropped, after the last use of the tensor.
+        let tensor = unsafe { LentTensor::new(input, output, elements, dtype) };
+        let (call, done) = Call::lent(self.token(), tensor);
+        self.driver.start(spec(op, deadline), call);
+        match block_on(done) {
+            Ok((_, result)) => result,
+            Err(_) => Err(self.driver.gone()),
+        }
+    }
+
+    /// Starts reducing a tensor over all ranks and returns at once. Calls that overlap are pipelined: the next one's packets leave
+    /// while the last ones of the previous are awaited.
+    pub fn start_allreduce(&self, tensor: Tensor, op: ReduceOp, deadline: Duration) -> AllreduceHandle {
+        let token = self.token();
+        let (call, done) = Call::owned(token, tensor);
+        self.driver.start(spec(op, deadline), call);
+        AllreduceHandle::new(token, done, self.driver.clone())
+    }
+
+    /// Leaves the job in an orderly way. Calls under way fail, here and at the other ranks.
+    pub fn leave(mut self) -> Result<(), LeaveError> {
+        self.shut_down()
+    }
+
+    fn shut_down(&mut self) -> Result<(), LeaveError> {
+        let result = self.control.take().map_or(Ok(()), Control::leave);
+        self.driver.stop();
+        if let Some(thread) = self.driver_thread.take() {
+            // A panic of that thread has been printed; there is nothing to add.
+            let _ = thread.join();
+        }
+        result
+    }
+
+    fn token(&self) -> u64 {
+        self.next_token.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl Drop for Communicator {
+    fn drop(&mut self) {
+        if let Err(error) = self.shut_down() {
+            tracing::debug!(%error, "leaving");
+        }
+    }
+}
+
+fn spec(op: ReduceOp, deadline: Duration) -> OperationSpec {
+    // A deadline beyond the clock's range is none.
+    OperationSpec { collective: Collective::Allreduce, op, deadline: Instant::now().checked_add(deadline) }
+}

@@ -1,0 +1,456 @@
+//! The conversation with the controller, on a thread of its own: Info, announcements, Join, Leave.
+
+use std::future::Future;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use inca_p4runtime::northbound::controller_client::ControllerClient;
+use inca_p4runtime::northbound::{
+    self, InfoRequest, JoinEvent, JoinRequest, LeaveRequest, join_event::Event,
+};
+use inca_wire::packet::{Format, Header, Opcode, VERSION};
+use tokio::sync::mpsc as tokio_mpsc;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tonic::Streaming;
+use tonic::transport::{Channel, Endpoint as ChannelEndpoint};
+
+use super::error::{JoinError, LeaveError};
+use super::options::JoinOptions;
+use crate::protocol::{Closed, EndpointConfig, TreeConfig, Tuning};
+use crate::transport::{self, DataInterface, DriverHandle, OnClosed};
+
+/// Between attempts to reach the controller.
+const CONNECT_RETRY: Duration = Duration::from_millis(200);
+/// Between announcements, while the controller does not know where this host is attached.
+const ANNOUNCE_INTERVAL: Duration = Duration::from_millis(250);
+/// Between repetitions of "waiting for rank 3" in the log.
+const WAITING_LOG_INTERVAL: Duration = Duration::from_secs(5);
+/// How long leaving may take.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
+/// A controller that does not answer pings for twice this long is gone.
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
+
+/// What the controller assigned.
+#[derive(Debug, Clone)]
+pub struct Joined {
+    /// This rank.
+    pub rank: u32,
+    /// Switches between this host and the root of the deepest tree; 0 if unknown.
+    pub levels: u32,
+    /// Format, chunk size, generation and trees.
+    pub config: EndpointConfig,
+}
+
+/// A running conversation.
+#[derive(Debug)]
+pub(super) struct Control {
+    job: String,
+    rank: u32,
+    requests: tokio_mpsc::UnboundedSender<Request>,
+    thread: JoinHandle<()>,
+}
+
+enum Request {
+    /// The caller leaves.
+    Leave(mpsc::SyncSender<Result<(), String>>),
+    /// The generation ended here first: a deadline, a mismatch.
+    EndedHere,
+}
+
+type JoinedParts = (Joined, DriverHandle, JoinHandle<()>);
+
+impl Control {
+    /// Joins; blocks until that has succeeded or failed.
+    pub(super) fn join(
+        options: JoinOptions,
+        interface: DataInterface,
+        socket: UdpSocket,
+    ) -> Result<(Self, Joined, DriverHandle, JoinHandle<()>), JoinError> {
+        let (job, rank) = (options.job.clone(), options.rank);
+        let system = |what| {
+            let job = job.clone();
+            move |source| JoinError::System { job, what, source }
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(system("starting a runtime for the controller's stream"))?;
+        let (requests, inbox) = tokio_mpsc::unbounded_channel();
+        let (report, reported) = mpsc::sync_channel(1);
+        let ended = requests.clone();
+        let thread = std::thread::Builder::new()
+            .name(format!("inca control {job}"))
+            .spawn(move || {
+                let deadline = Instant::now() + options.timeout;
+                let session = Session { options, interface, socket, deadline };
+                runtime.block_on(session.run(report, ended, inbox));
+            })
+            .map_err(system("starting a thread for the controller's stream"))?;
+        let (joined, driver, driver_thread) = reported.recv().unwrap_or_else(|_| {
+            let source = std::io::Error::other("its thread ended early");
+            Err(JoinError::System { job: job.clone(), what: "talking to the controller", source })
+        })?;
+        Ok((Self { job, rank, requests, thread }, joined, driver, driver_thread))
+    }
+
+    /// Leaves the job and ends the conversation.
+    pub(super) fn leave(self) -> Result<(), LeaveError> {
+        let (reply, replied) = mpsc::sync_channel(1);
+        // A conversation that has ended has left already.
+        let result = match self.requests.send(Request::Leave(reply)) {
+            Ok(()) => replied.recv().unwrap_or(Ok(())),
+            Err(_) => Ok(()),
+        };
+        let _ = self.thread.join();
+        result.map_err(|reason| LeaveError::Unconfirmed { job: self.job, rank: self.rank, reason })
+    }
+}
+
+struct Session {
+    options: JoinOptions,
+    interface: DataInterface,
+    socket: UdpSocket,
+    deadline: Instant,
+}
+
+impl Session {
+    async fn run(
+        self,
+        report: mpsc::SyncSender<Result<JoinedParts, JoinError>>,
+        ended: tokio_mpsc::UnboundedSender<Request>,
+        inbox: tokio_mpsc::UnboundedReceiver<Request>,
+    ) {
+        let on_closed: OnClosed = Box::new(move |_| {
+            // Nobody listens once the conversation has ended.
+            let _ = ended.send(Request::EndedHere);
+        });
+        match self.establish(on_closed).await {
+            Err(error) => {
+                let _ = report.send(Err(error));
+            }
+            Ok((client, stream, parts)) => {
+                let (driver, generation) = (parts.1.clone(), parts.0.config.generation);
+                if report.send(Ok(parts)).is_ok() {
+                    self.attend(client, stream, driver, generation, inbox).await;
+                }
+            }
+        }
+    }
+
+    async fn establish(
+        &self,
+        on_closed: OnClosed,
+    ) -> Result<(ControllerClient<Channel>, Streaming<JoinEvent>, JoinedParts), JoinError> {
+        let mut client = self.connect().await?;
+        let announce = self.info(&mut client).await?;
+        let announcement = self.announcement();
+        // Early, so that the controller may know the host by the time it is asked for.
+        self.announce(&announcement, announce);
+        let mut stream = self.open(&mut client).await?;
+        let assignment = self.await_assignment(&mut stream, &announcement, announce).await?;
+        let (joined, trees) = self.judge(assignment)?;
+        let socket =
+            self.socket.try_clone().map_err(|source| self.system("duplicating the data socket", source))?;
+        let (driver, thread) = transport::spawn(joined.config.clone(), socket, trees, on_closed)?;
+        Ok((client, stream, (joined, driver, thread)))
+    }
+
+    /// Connects, again and again until the deadline: the controller may be starting too.
+    async fn connect(&self) -> Result<ControllerClient<Channel>, JoinError> {
+        let controller = &self.options.controller;
+        let uri = || JoinError::Uri { controller: controller.clone() };
+        let endpoint = ChannelEndpoint::from_shared(controller.clone()).map_err(|_| uri())?;
+        if endpoint.uri().scheme_str() != Some("http") || endpoint.uri().authority().is_none() {
+            return Err(uri());
+        }
+        let endpoint = endpoint
+            .connect_timeout(CONNECT_RETRY * 10)
+            .http2_keep_alive_interval(KEEP_ALIVE)
+            .keep_alive_timeout(KEEP_ALIVE)
+            .keep_alive_while_idle(true);
+        let mut logged = false;
+        let mut last = "no answer".to_owned();
+        loop {
+            match timeout_at(self.deadline, endpoint.connect()).await {
+                Ok(Ok(channel)) => return Ok(ControllerClient::new(channel)),
+                Ok(Err(error)) => last = chain(&error),
+                Err(_) => {}
+            }
+            if Instant::now() + CONNECT_RETRY >= self.deadline {
+                let (controller, timeout) = (controller.clone(), self.options.timeout);
+                return Err(JoinError::Unreachable { controller, timeout, reason: last });
+            }
+            if !std::mem::replace(&mut logged, true) {
+                tracing::info!(controller, reason = last, "waiting for the controller");
+            }
+            sleep(CONNECT_RETRY).await;
+        }
+    }
+
+    /// Checks the protocol version; returns where to announce.
+    async fn info(&self, client: &mut ControllerClient<Channel>) -> Result<SocketAddrV4, JoinError> {
+        let info = self.within(client.info(InfoRequest {})).await?.into_inner();
+        if info.protocol_version != u32::from(VERSION) {
+            return Err(JoinError::Version {
+                controller: self.options.controller.clone(),
+                theirs: info.protocol_version,
+                ours: VERSION.into(),
+            });
+        }
+        let address: Ipv4Addr = info.announce_address.parse().map_err(|_| {
+            self.unusable(format!("announce address {:?} is not IPv4", info.announce_address))
+        })?;
+        Ok(SocketAddrV4::new(address, self.port(info.udp_port)?))
+    }
+
+    fn announcement(&self) -> Vec<u8> {
+        let mut header = Header::new(Opcode::Announce, self.options.format, 0, 0);
+        // Ranks fit 16 bits: the world size was checked.
+        header.member = self.options.rank as u16;
+        header.to_bytes().to_vec()
+    }
+
+    fn announce(&self, packet: &[u8], to: SocketAddrV4) {
+        if let Err(error) = self.socket.send_to(packet, to) {
+            tracing::warn!(%error, %to, "announcing this host failed; will be repeated");
+        }
+    }
+
+    async fn open(&self, client: &mut ControllerClient<Channel>) -> Result<Streaming<JoinEvent>, JoinError> {
+        let port =
+            self.socket.local_addr().map_err(|source| self.system("reading the data port", source))?.port();
+        let request = JoinRequest {
+            job: self.options.job.clone(),
+            group: self.options.group.clone(),
+            rank: self.options.rank,
+            world_size: self.options.world_size,
+            format: northbound_format(self.options.format).into(),
+            chunk_words: self.options.chunk_words.into(),
+            host_address: self.interface.address.to_string(),
+            host_udp_port: port.into(),
+            protocol_version: VERSION.into(),
+            mtu: self.interface.mtu,
+        };
+        Ok(self.within(client.join(request)).await?.into_inner())
+    }
+
+    /// Waits for the trees; says what for, and announces this host while the network does not know it.
+    async fn await_assignment(
+        &self,
+        stream: &mut Streaming<JoinEvent>,
+        announcement: &[u8],
+        announce: SocketAddrV4,
+    ) -> Result<northbound::Assignment, JoinError> {
+        let (job, rank) = (&self.options.job, self.options.rank);
+        let mut missing_ranks = Vec::new();
+        // Until the controller says otherwise.
+        let mut host_unknown = true;
+        let mut next_log = Instant::now();
+        loop {
+            let pause = if host_unknown { ANNOUNCE_INTERVAL } else { WAITING_LOG_INTERVAL };
+            let until = self.deadline.min(Instant::now() + pause);
+            match timeout_at(until, stream.message()).await {
+                Ok(Ok(Some(JoinEvent { event: Some(Event::Assignment(assignment)) }))) => {
+                    return Ok(assignment);
+                }
+                Ok(Ok(Some(JoinEvent { event: Some(Event::Waiting(waiting)) }))) => {
+                    if missing_ranks != waiting.missing_ranks || host_unknown != waiting.host_unknown {
+                        next_log = Instant::now();
+                    }
+                    missing_ranks = waiting.missing_ranks;
+                    host_unknown = waiting.host_unknown;
+                }
+                Ok(Ok(Some(JoinEvent { event: Some(Event::Closed(closed)) }))) => {
+                    return Err(JoinError::Closed { job: job.clone(), closed: closed.into() });
+                }
+                // An event of a later version.
+                Ok(Ok(Some(JoinEvent { event: None }))) => {}
+                Ok(Ok(None)) => {
+                    let reason = "the controller ended the stream without an assignment".to_owned();
+                    let closed = Closed { reason, missing_ranks };
+                    return Err(JoinError::Closed { job: job.clone(), closed });
+                }
+                Ok(Err(status)) => return Err(self.refused(status)),
+                Err(_) if Instant::now() >= self.deadline => {
+                    return Err(JoinError::Timeout {
+                        job: job.clone(),
+                        timeout: self.options.timeout,
+                        waiting_for: waiting_text(&missing_ranks, host_unknown),
+                        missing_ranks,
+                    });
+                }
+                Err(_) if host_unknown => self.announce(announcement, announce),
+                Err(_) => {}
+            }
+            if Instant::now() >= next_log {
+                next_log = Instant::now() + WAITING_LOG_INTERVAL;
+                tracing::info!(job, rank, "{}", waiting_text(&missing_ranks, host_unknown));
+            }
+        }
+    }
+
+    /// Turns the assignment into settings; believes nothing unseen.
+    fn judge(&self, assignment: northbound::Assignment) -> Result<(Joined, Vec<SocketAddr>), JoinError> {
+        let options = &self.options;
+        let same = |what: &str, asked: u32, got: u32| {
+            if asked == got {
+                Ok(())
+            } else {
+                Err(self.unusable(format!("{what} {got}, but {asked} was asked for")))
+            }
+        };
+        same("world size", options.world_size, assignment.world_size)?;
+        same("words per chunk", options.chunk_words.into(), assignment.chunk_words)?;
+        same("format", northbound_format(options.format) as u32, assignment.format as u32)?;
+        let mut trees = Vec::new();
+        let mut addresses = Vec::new();
+        for tree in &assignment.trees {
+            let narrow = |what: &str, value: u32| {
+                u16::try_from(value)
+                    .map_err(|_| self.unusable(format!("{what} {value}: must be at most 65535")))
+            };
+            let address: Ipv4Addr = tree.service_address.parse().map_err(|_| {
+                self.unusable(format!("service address {:?} is not IPv4", tree.service_address))
+            })?;
+            addresses.push(SocketAddr::from((address, self.port(tree.service_port)?)));
+            trees.push(TreeConfig {
+                tree_id: narrow("tree id", tree.tree_id)?,
+                member: narrow("member", tree.member)?,
+                slots: tree.slots,
+            });
+        }
+        let config = EndpointConfig {
+            job: options.job.clone(),
+            world_size: assignment.world_size,
+            generation: assignment.generation,
+            format: options.format,
+            chunk_words: options.chunk_words,
+            trees,
+            tuning: Tuning { seed: options.tuning.seed ^ u64::from(options.rank) << 32, ..options.tuning },
+        };
+        let levels = assignment.trees.iter().map(|tree| tree.levels).max().unwrap_or(0);
+        Ok((Joined { rank: options.rank, levels, config }, addresses))
+    }
+
+    /// Keeps the stream open until either side ends the membership.
+    async fn attend(
+        &self,
+        mut client: ControllerClient<Channel>,
+        mut stream: Streaming<JoinEvent>,
+        driver: DriverHandle,
+        generation: u32,
+        mut inbox: tokio_mpsc::UnboundedReceiver<Request>,
+    ) {
+        let request = LeaveRequest {
+            job: self.options.job.clone(),
+            group: self.options.group.clone(),
+            rank: self.options.rank,
+            generation,
+        };
+        loop {
+            tokio::select! {
+                event = stream.message() => {
+                    let closed = match event {
+                        Ok(Some(JoinEvent { event: Some(Event::Closed(closed)) })) => closed.into(),
+                        Ok(Some(_)) => continue,
+                        Ok(None) => lost("it ended the stream"),
+                        Err(status) => lost(status.message()),
+                    };
+                    tracing::debug!(job = self.options.job, %closed, "the controller closed the generation");
+                    driver.close(closed);
+                    return;
+                }
+                told = inbox.recv() => {
+                    let left = timeout(LEAVE_TIMEOUT, client.leave(request)).await;
+                    let result = match left {
+                        Ok(Ok(_)) => Ok(()),
+                        Ok(Err(status)) => Err(status.message().to_owned()),
+                        Err(_) => Err(format!("no answer within {LEAVE_TIMEOUT:?}")),
+                    };
+                    if let Some(Request::Leave(reply)) = told {
+                        let _ = reply.send(result);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// A call's response, unless the time to join is over.
+    async fn within<T>(
+        &self,
+        call: impl Future<Output = Result<tonic::Response<T>, tonic::Status>>,
+    ) -> Result<tonic::Response<T>, JoinError> {
+        match timeout_at(self.deadline, call).await {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(status)) => Err(self.refused(status)),
+            Err(_) => Err(JoinError::Unreachable {
+                controller: self.options.controller.clone(),
+                timeout: self.options.timeout,
+                reason: "it accepted the connection but did not answer".to_owned(),
+            }),
+        }
+    }
+
+    fn refused(&self, status: tonic::Status) -> JoinError {
+        let (job, rank) = (self.options.job.clone(), self.options.rank);
+        JoinError::Refused { job, rank, code: status.code(), message: status.message().to_owned() }
+    }
+
+    fn unusable(&self, what: String) -> JoinError {
+        JoinError::Assignment { job: self.options.job.clone(), what }
+    }
+
+    fn system(&self, what: &'static str, source: std::io::Error) -> JoinError {
+        JoinError::System { job: self.options.job.clone(), what, source }
+    }
+
+    fn port(&self, port: u32) -> Result<u16, JoinError> {
+        match u16::try_from(port) {
+            Ok(port) if port > 0 => Ok(port),
+            _ => Err(self.unusable(format!("UDP port {port}: must be 1 to 65535"))),
+        }
+    }
+}
+
+impl From<northbound::Closed> for Closed {
+    fn from(closed: northbound::Closed) -> Self {
+        Self { reason: closed.reason, missing_ranks: closed.missing_ranks }
+    }
+}
+
+fn northbound_format(format: Format) -> northbound::Format {
+    match format {
+        Format::I32 => northbound::Format::I32,
+        Format::Bfp16 => northbound::Format::Bfp16,
+    }
+}
+
+fn waiting_text(missing_ranks: &[u32], host_unknown: bool) -> String {
+    match (missing_ranks, host_unknown) {
+        (_, true) => "waiting for the controller to learn where this host is attached".to_owned(),
+        ([], false) => "waiting for the trees to be installed".to_owned(),
+        ([rank], false) => format!("waiting for rank {rank}"),
+        (ranks, false) => format!("waiting for ranks {ranks:?}"),
+    }
+}
+
+fn lost(reason: &str) -> Closed {
+    Closed {
+        reason: format!("the connection to the controller was lost: {reason}"),
+        missing_ranks: Vec::new(),
+    }
+}
+
+/// An error with its causes: those of the transport name the reason only at the end.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    text
+}

@@ -1,0 +1,76 @@
+//! What to join.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use inca_wire::packet::{Format, MAX_WORDS, MAX_WORLD};
+
+use super::error::JoinError;
+use crate::protocol::Tuning;
+
+/// Words per chunk that fit into an ordinary 1500-byte MTU.
+pub(super) const DEFAULT_CHUNK_WORDS: u8 = 5;
+
+/// What to join, and as whom.
+#[derive(Debug, Clone)]
+pub struct JoinOptions {
+    /// The controller's northbound address, as `http://192.0.2.1:9559`.
+    pub controller: String,
+    /// Name of the job.
+    pub job: String,
+    /// Group inside the job; empty: the job's world.
+    pub group: String,
+    /// This rank, from 0.
+    pub rank: u32,
+    /// Ranks of the group.
+    pub world_size: u32,
+    /// Number format: [`Format::Bfp16`] carries f32, [`Format::I32`] i32.
+    pub format: Format,
+    /// Words of 2048 bits per chunk, 1 to 32; the block length of block formats.
+    pub chunk_words: u8,
+    /// The host's data-plane address; otherwise that of `interface`.
+    pub host_address: Option<Ipv4Addr>,
+    /// The data-plane interface; otherwise that of `host_address`, or the only one there is.
+    pub interface: Option<String>,
+    /// How long to wait for the controller, the other ranks and the trees.
+    pub timeout: Duration,
+    /// Pacing. The seed is mixed with the rank.
+    pub tuning: Tuning,
+}
+
+impl JoinOptions {
+    /// Options for one rank of a job, with defaults for the rest: bfp16, chunks of 5 words, one minute to join.
+    pub fn new(controller: impl Into<String>, job: impl Into<String>, rank: u32, world_size: u32) -> Self {
+        Self {
+            controller: controller.into(),
+            job: job.into(),
+            group: String::new(),
+            rank,
+            world_size,
+            format: Format::Bfp16,
+            chunk_words: DEFAULT_CHUNK_WORDS,
+            host_address: None,
+            interface: None,
+            timeout: Duration::from_secs(60),
+            tuning: Tuning::default(),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), JoinError> {
+        let bad = |what| Err(JoinError::Options { what });
+        if self.job.is_empty() {
+            return bad("the job's name is empty: give it one".to_owned());
+        }
+        if self.world_size == 0 || self.world_size as usize > MAX_WORLD {
+            return bad(format!("world size {}: must be 1 to {MAX_WORLD}", self.world_size));
+        }
+        if self.rank >= self.world_size {
+            let most = self.world_size - 1;
+            return bad(format!("rank {} in a world of {}: must be 0 to {most}", self.rank, self.world_size));
+        }
+        if self.chunk_words == 0 || usize::from(self.chunk_words) > MAX_WORDS {
+            return bad(format!("{} words per chunk: must be 1 to {MAX_WORDS}", self.chunk_words));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,38 @@
+//! The host side of `docs/protocol.md` as a pure state machine: no sockets, no clock, no threads.
+//!
+//! [`Endpoint`] takes operations, datagrams and the time, and gives datagrams, a time to come back, and completions. One
+//! endpoint is one rank's membership in one generation of a group.
+//!
+//! | module | what |
+//! |---|---|
+//! | `endpoint` | operations, acceptance of results, completion and failure |
+//! | `tree` | one stripe: slots, order of chunks, retransmission |
+//! | `passes` | which pass follows which flags |
+//! | `codec` | elements to words and back |
+//! | `rtt`, `window` | timeouts and pacing |
+
+mod batch;
+mod codec;
+mod config;
+mod endpoint;
+mod error;
+mod operation;
+mod passes;
+mod rtt;
+mod stats;
+mod tensor;
+mod tree;
+mod window;
+
+#[cfg(test)]
+mod tests;
+
+pub use batch::{OutgoingPacket, TransmitBatch};
+pub use config::{EndpointConfig, TreeConfig, Tuning};
+pub use endpoint::{Completion, Endpoint, Rejected};
+pub use error::{Closed, ConfigError, OperationError, Stall, StartError};
+pub use operation::{Collective, OperationId, OperationSpec, OperationText, ReduceOp};
+pub use rtt::RtoBounds;
+pub use stats::Stats;
+pub use tensor::{Dtype, Tensor, TensorBuffer, TensorMut, TensorRef};
+pub use window::WindowLimits;

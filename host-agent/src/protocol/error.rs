@@ -1,0 +1,252 @@
+//! Why operations fail.
+
+use std::fmt;
+
+use inca_wire::packet::Format;
+
+use super::operation::{OperationText, ReduceOp};
+use super::tensor::Dtype;
+
+/// Why an endpoint can't be made of these settings.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// No tree although there are several ranks.
+    #[error("job {job}: no reduction tree given for a world of {world_size} ranks: needs at least one")]
+    NoTrees {
+        /// Name of the job.
+        job: String,
+        /// Ranks.
+        world_size: u32,
+    },
+    /// A tree without slots.
+    #[error("job {job}: tree {tree_id} has no slots: needs at least one")]
+    NoSlots {
+        /// Name of the job.
+        job: String,
+        /// The tree.
+        tree_id: u16,
+    },
+    /// Two stripes on one tree.
+    #[error("job {job}: tree {tree_id} is given twice: each stripe needs its own")]
+    DuplicateTree {
+        /// Name of the job.
+        job: String,
+        /// The tree.
+        tree_id: u16,
+    },
+    /// The world size is out of range.
+    #[error("job {job}: world size {world_size}: format {format} takes 1 to {most}")]
+    WorldSize {
+        /// Name of the job.
+        job: String,
+        /// The size given.
+        world_size: u32,
+        /// The job's number format.
+        format: Format,
+        /// Most ranks of that format.
+        most: usize,
+    },
+    /// The chunk size is out of range.
+    #[error("job {job}: {words} words per chunk: must be 1 to 32")]
+    ChunkWords {
+        /// Name of the job.
+        job: String,
+        /// Words given.
+        words: u8,
+    },
+}
+
+/// Why an operation was not started.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StartError {
+    /// The reduction is not offered.
+    #[error("job {job}: reduction {op} is not offered: the switch program adds; use sum or average")]
+    UnsupportedOp {
+        /// Name of the job.
+        job: String,
+        /// What was asked for.
+        op: ReduceOp,
+    },
+    /// The element type does not go into the job's number format.
+    #[error(
+        "job {job}: a tensor of {dtype} needs number format {}, but the job was joined with {format}",
+        dtype.format()
+    )]
+    UnsupportedDtype {
+        /// Name of the job.
+        job: String,
+        /// The tensor's element type.
+        dtype: Dtype,
+        /// The job's number format.
+        format: Format,
+    },
+    /// Input and output differ.
+    #[error(
+        "job {job}: the output has {output} elements of {output_dtype}, the input {input} of {input_dtype}: must be alike"
+    )]
+    OutputMismatch {
+        /// Name of the job.
+        job: String,
+        /// Elements of the input.
+        input: usize,
+        /// Element type of the input.
+        input_dtype: Dtype,
+        /// Elements of the output.
+        output: usize,
+        /// Element type of the output.
+        output_dtype: Dtype,
+    },
+    /// More chunks than can be numbered.
+    #[error("job {job}: a tensor of {elements} elements makes {chunks} chunks: at most {}", u32::MAX)]
+    TooLarge {
+        /// Name of the job.
+        job: String,
+        /// Elements of the tensor.
+        elements: u64,
+        /// Chunks that makes.
+        chunks: u64,
+    },
+    /// The generation has ended.
+    #[error("job {job}: {closed}; join again")]
+    Closed {
+        /// Name of the job.
+        job: String,
+        /// Why.
+        closed: Closed,
+    },
+}
+
+/// Why an operation that was started failed. Its output is partly written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OperationError {
+    /// The deadline passed. This ends the generation: the ranks no longer agree on what is done.
+    #[error(
+        "job {job}: {operation} exceeded its deadline with {finished} of {chunks} chunks finished; chunk {chunk} {stall}"
+    )]
+    DeadlineExceeded {
+        /// Name of the job.
+        job: String,
+        /// The operation.
+        operation: OperationText,
+        /// Chunks finished.
+        finished: u32,
+        /// Chunks of the operation.
+        chunks: u32,
+        /// The first unfinished chunk.
+        chunk: u32,
+        /// What is known of that chunk.
+        stall: Stall,
+    },
+    /// Ranks called different operations. This ends the generation.
+    #[error(
+        "job {job}: {operation} met a different operation of another rank at chunk {chunk}: all ranks must call the same operations, with the same types and element counts, in the same order"
+    )]
+    Mismatch {
+        /// Name of the job.
+        job: String,
+        /// This rank's operation.
+        operation: OperationText,
+        /// The chunk.
+        chunk: u32,
+    },
+    /// Integer sums do not fit the element type. Every rank sees it; the generation goes on.
+    #[error("job {job}: {operation} overflowed: a sum among elements {first} to {last} does not fit {}", operation.dtype)]
+    Overflow {
+        /// Name of the job.
+        job: String,
+        /// The operation.
+        operation: OperationText,
+        /// First element of the first chunk that overflowed.
+        first: u64,
+        /// Last element of that chunk.
+        last: u64,
+    },
+    /// A result that the protocol does not allow. This ends the generation.
+    #[error("job {job}: {operation}: the result of chunk {chunk} in pass {pass} breaks the protocol: {what}")]
+    Protocol {
+        /// Name of the job.
+        job: String,
+        /// The operation.
+        operation: OperationText,
+        /// The chunk.
+        chunk: u32,
+        /// The pass.
+        pass: u8,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The generation ended before the operation did.
+    #[error("job {job}: {operation} was ended: {closed}")]
+    Closed {
+        /// Name of the job.
+        job: String,
+        /// The operation.
+        operation: OperationText,
+        /// Why.
+        closed: Closed,
+    },
+    /// The caller cancelled it. This ends the generation.
+    #[error("job {job}: {operation} was cancelled")]
+    Cancelled {
+        /// Name of the job.
+        job: String,
+        /// The operation.
+        operation: OperationText,
+    },
+}
+
+/// Why a generation ended for this endpoint. Sequences of slots are never reused within a generation, so what follows needs a new one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Closed {
+    /// In words.
+    pub reason: String,
+    /// Ranks that are missing, where the controller named them.
+    pub missing_ranks: Vec<u32>,
+}
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the generation was closed: {}", self.reason)?;
+        match self.missing_ranks.as_slice() {
+            [] => Ok(()),
+            [rank] => write!(f, " (rank {rank} is missing)"),
+            ranks => write!(f, " (ranks {ranks:?} are missing)"),
+        }
+    }
+}
+
+/// What an endpoint knows about a chunk that does not finish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stall {
+    /// It was never sent: earlier chunks are in the way.
+    NotSent,
+    /// Nothing came back from the leaf, neither result nor probe reply.
+    Silent {
+        /// Times it was sent.
+        transmissions: u32,
+    },
+    /// The leaf answered a probe.
+    Waiting {
+        /// Ranks whose contribution the leaf holds.
+        contributions: u16,
+        /// Ranks of the group.
+        world_size: u32,
+        /// The leaf's children that arrived, by child bit.
+        children: u64,
+    },
+}
+
+impl fmt::Display for Stall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotSent => f.write_str("was not sent yet"),
+            Self::Silent { transmissions } => {
+                write!(f, "was sent {transmissions} times without any answer from the leaf switch")
+            }
+            Self::Waiting { contributions, world_size, children } => write!(
+                f,
+                "waits at the leaf switch for other ranks ({contributions} of {world_size} arrived there, children {children:#b})"
+            ),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What a caller asks for.
+
+use std::fmt;
+use std::time::Instant;
+
+use super::tensor::Dtype;
+
+/// Which collective. Codes of those to come (broadcast, gather, scatter, barrier) follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Collective {
+    /// Every rank gets the reduction of all ranks' tensors.
+    Allreduce,
+}
+
+impl Collective {
+    /// The code that is hashed into operation tags.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Allreduce => 1,
+        }
+    }
+}
+
+/// How elements are reduced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ReduceOp {
+    /// The sum over all ranks.
+    Sum,
+    /// The sum divided by the world size at each host. f32: the block's exact sum after its one rounding, divided in f64 and rounded to
+    /// f32 once, so an average that fits is never infinite. i32: rounded to nearest, ties to even.
+    Average,
+    /// The smallest element. Not offered yet.
+    Min,
+    /// The largest element. Not offered yet.
+    Max,
+    /// The product. Not offered yet.
+    Product,
+}
+
+impl ReduceOp {
+    /// The code that is hashed into operation tags.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Sum => 1,
+            Self::Average => 2,
+            Self::Min => 3,
+            Self::Max => 4,
+            Self::Product => 5,
+        }
+    }
+}
+
+impl fmt::Display for ReduceOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sum => "sum",
+            Self::Average => "average",
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::Product => "product",
+        })
+    }
+}
+
+/// One collective call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OperationSpec {
+    /// Which collective.
+    pub collective: Collective,
+    /// How elements are reduced.
+    pub op: ReduceOp,
+    /// When to give up, if ever.
+    pub deadline: Option<Instant>,
+}
+
+/// Number of an operation in its group: every rank must start the same operations in the same order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OperationId(pub u64);
+
+impl fmt::Display for OperationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// An operation in words, for errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OperationText {
+    /// Its number.
+    pub id: OperationId,
+    /// How elements are reduced.
+    pub op: ReduceOp,
+    /// Element type.
+    pub dtype: Dtype,
+    /// Elements.
+    pub elements: u64,
+}
+
+impl fmt::Display for OperationText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "allreduce {} ({} of {} {} elements)", self.id, self.op, self.elements, self.dtype)
+    }
+}

@@ -1,0 +1,106 @@
+//! Round-trip estimation and the retransmission timeout.
+
+use std::time::Duration;
+
+/// Bounds of the retransmission timeout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RtoBounds {
+    /// Before the first measurement.
+    pub initial: Duration,
+    /// Never less: timer granularity and scheduling noise would only cause needless packets.
+    pub min: Duration,
+    /// Never more, back-off included: a healed path is noticed within this time.
+    pub max: Duration,
+}
+
+impl Default for RtoBounds {
+    fn default() -> Self {
+        Self {
+            initial: Duration::from_millis(50),
+            min: Duration::from_millis(5),
+            max: Duration::from_millis(500),
+        }
+    }
+}
+
+/// Smoothed round-trip time and its variation, as TCP keeps them (RFC 6298), with a persistent back-off.
+///
+/// A round trip here lasts from a contribution to its result, so it includes waiting for the slowest rank. Only chunks that were
+/// sent once are measured (Karn): a result does not tell which transmission it answers.
+#[derive(Debug, Clone)]
+pub(super) struct RttEstimator {
+    bounds: RtoBounds,
+    smoothed: Option<Duration>,
+    variation: Duration,
+    /// Doublings that outlive the chunk that caused them, until a clean measurement: otherwise a round trip that became longer
+    /// than the timeout would never be measured, for every chunk would be sent twice.
+    backoff: u32,
+}
+
+impl RttEstimator {
+    /// 2^16 times the smallest timeout is beyond any bound.
+    const MAX_BACKOFF: u32 = 16;
+
+    pub(super) fn new(bounds: RtoBounds) -> Self {
+        Self { bounds, smoothed: None, variation: Duration::ZERO, backoff: 0 }
+    }
+
+    /// The smoothed round-trip time, once there is one.
+    pub(super) fn smoothed(&self) -> Option<Duration> {
+        self.smoothed
+    }
+
+    /// Takes the round-trip time of a chunk that was sent once.
+    pub(super) fn measure(&mut self, sample: Duration) {
+        self.backoff = 0;
+        match self.smoothed {
+            None => {
+                self.smoothed = Some(sample);
+                self.variation = sample / 2;
+            }
+            Some(smoothed) => {
+                self.variation = (self.variation * 3 + smoothed.abs_diff(sample)) / 4;
+                self.smoothed = Some((smoothed * 7 + sample) / 8);
+            }
+        }
+    }
+
+    /// Notes that a chunk needed this many transmissions.
+    pub(super) fn note_ambiguous(&mut self, transmissions: u32) {
+        self.backoff = self.backoff.max(transmissions.saturating_sub(1)).min(Self::MAX_BACKOFF);
+    }
+
+    /// The timeout without any back-off.
+    pub(super) fn base_rto(&self) -> Duration {
+        match self.smoothed {
+            None => self.bounds.initial,
+            Some(smoothed) => smoothed + self.variation * 4,
+        }
+        .clamp(self.bounds.min, self.bounds.max)
+    }
+
+    /// The timeout after this many transmissions of a chunk: doubled for each but the first, up to the bound.
+    pub(super) fn rto(&self, transmissions: u32) -> Duration {
+        let doublings = self.backoff.max(transmissions.saturating_sub(1)).min(Self::MAX_BACKOFF);
+        self.base_rto().saturating_mul(1 << doublings).min(self.bounds.max)
+    }
+}
+
+/// Spreads a timeout by up to an eighth, so that ranks that lost packets together do not repeat them together. The same inputs give
+/// the same jitter: runs can be replayed.
+pub(super) fn jitter(rto: Duration, seed: u64, slot: u32, sequence: u32, transmissions: u32) -> Duration {
+    let key = seed ^ (u64::from(slot) << 32 | u64::from(sequence)) ^ u64::from(transmissions).rotate_left(20);
+    rto + rto / 8 * (splitmix(key) >> 56) as u32 / 256
+}
+
+/// One step of the SplitMix64 generator: a cheap bijection that mixes all bits.
+fn splitmix(state: u64) -> u64 {
+    let mut z = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+#[path = "rtt_tests.rs"]
+mod tests;

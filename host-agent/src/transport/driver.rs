@@ -1,0 +1,309 @@
+//! The thread that drives one job: socket and clock on one side, the state machine on the other.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd as _;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token, Waker};
+
+use super::call::{AllreduceError, Call};
+use super::socket::DataSocket;
+use crate::protocol::{
+    Closed, Completion, ConfigError, Endpoint, EndpointConfig, OperationSpec, Stats, TransmitBatch,
+};
+
+const SOCKET: Token = Token(0);
+const WAKE: Token = Token(1);
+
+/// Packets per batch: fills several system calls, and is short enough to look at arrivals in between.
+const BATCH_PACKETS: usize = 64;
+
+/// Received batches between looks at commands and timers.
+const RECEIVE_BATCHES: usize = 4;
+
+/// Why a driver can't be started.
+#[derive(Debug, thiserror::Error)]
+pub enum DriverError {
+    /// The assignment makes no sense.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A socket, poll or thread could not be made.
+    #[error("setting up the data plane of job {job}: {what}")]
+    Io {
+        /// Name of the job.
+        job: String,
+        /// What failed.
+        what: &'static str,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// What the driver is told.
+#[derive(Debug)]
+enum Command {
+    Start(OperationSpec, Call),
+    Cancel(u64),
+    Close(Closed),
+    Stop,
+}
+
+/// A handle on a driver thread; cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct DriverHandle {
+    job: Arc<str>,
+    commands: Sender<Command>,
+    waker: Arc<Waker>,
+    shared: Arc<Mutex<Shared>>,
+}
+
+/// What the driver lets others see.
+#[derive(Debug, Default)]
+struct Shared {
+    stats: Stats,
+    send_errors: u64,
+    closed: Option<Closed>,
+}
+
+/// Told once when the generation has ended for the endpoint.
+pub(crate) type OnClosed = Box<dyn FnOnce(&Closed) + Send>;
+
+/// Starts the driver of a job on its bound socket. `trees` are the service addresses of the configuration's trees, in order.
+pub(crate) fn spawn(
+    config: EndpointConfig,
+    socket: UdpSocket,
+    trees: Vec<SocketAddr>,
+    on_closed: OnClosed,
+) -> Result<(DriverHandle, JoinHandle<()>), DriverError> {
+    let job: Arc<str> = config.job.as_str().into();
+    let io = |what| {
+        let job = job.to_string();
+        move |source| DriverError::Io { job, what, source }
+    };
+    let endpoint = Endpoint::new(config, Instant::now())?;
+    let socket = DataSocket::new(socket).map_err(io("preparing the socket"))?;
+    let poll = Poll::new().map_err(io("creating a poll"))?;
+    let waker = Arc::new(Waker::new(poll.registry(), WAKE).map_err(io("creating a waker"))?);
+    poll.registry()
+        .register(
+            &mut SourceFd(&socket.socket().as_raw_fd()),
+            SOCKET,
+            Interest::READABLE | Interest::WRITABLE,
+        )
+        .map_err(io("polling the socket"))?;
+    let (commands, receiver) = channel();
+    let shared = Arc::new(Mutex::new(Shared::default()));
+    let driver = Driver {
+        endpoint,
+        socket,
+        poll,
+        trees,
+        commands: receiver,
+        shared: shared.clone(),
+        on_closed: Some(on_closed),
+        batch: TransmitBatch::new(BATCH_PACKETS),
+        next: 0,
+        stopping: false,
+    };
+    let thread = std::thread::Builder::new()
+        .name(format!("inca {job}"))
+        .spawn(move || driver.run())
+        .map_err(io("starting the thread"))?;
+    Ok((DriverHandle { job, commands, waker, shared }, thread))
+}
+
+impl DriverHandle {
+    /// Hands a call over; its end is told through the call itself, also when the driver is gone.
+    pub(crate) fn start(&self, spec: OperationSpec, call: Call) {
+        if let Err(error) = self.commands.send(Command::Start(spec, call)) {
+            if let Command::Start(_, call) = error.0 {
+                call.finish(Err(self.gone()));
+            }
+            return;
+        }
+        self.wake();
+    }
+
+    /// Gives up the call with this token.
+    pub(crate) fn cancel(&self, token: u64) {
+        self.command(Command::Cancel(token));
+    }
+
+    /// Ends the generation.
+    pub(crate) fn close(&self, closed: Closed) {
+        self.command(Command::Close(closed));
+    }
+
+    /// Ends the thread; calls that are under way fail.
+    pub(crate) fn stop(&self) {
+        self.command(Command::Stop);
+    }
+
+    /// Counters, and how many sends the kernel refused.
+    pub(crate) fn stats(&self) -> (Stats, u64) {
+        let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        (shared.stats, shared.send_errors)
+    }
+
+    /// Why the generation has ended, if it has.
+    pub(crate) fn closed(&self) -> Option<Closed> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).closed.clone()
+    }
+
+    /// The error of a call that the driver can't take or has dropped.
+    pub(crate) fn gone(&self) -> AllreduceError {
+        AllreduceError::DriverGone {
+            job: self.job.to_string(),
+            reason: self.closed().map(|closed| closed.reason),
+        }
+    }
+
+    fn command(&self, command: Command) {
+        // A driver that is gone has nothing left to do.
+        if self.commands.send(command).is_ok() {
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        if let Err(error) = self.waker.wake() {
+            tracing::warn!(job = %self.job, %error, "waking the driver");
+        }
+    }
+}
+
+struct Driver {
+    endpoint: Endpoint<Call>,
+    socket: DataSocket,
+    poll: Poll,
+    trees: Vec<SocketAddr>,
+    commands: Receiver<Command>,
+    shared: Arc<Mutex<Shared>>,
+    on_closed: Option<OnClosed>,
+    batch: TransmitBatch,
+    /// First packet of the batch that has not left.
+    next: usize,
+    stopping: bool,
+}
+
+impl Driver {
+    fn run(mut self) {
+        let mut events = Events::with_capacity(8);
+        loop {
+            self.obey();
+            let more_to_receive = self.receive();
+            let now = Instant::now();
+            self.endpoint.handle_timeout(now);
+            let more_to_send = self.transmit(now);
+            self.report();
+            if self.stopping {
+                return;
+            }
+            if more_to_receive || more_to_send {
+                continue;
+            }
+            let timeout = self.endpoint.poll_timeout().map(|at| at.saturating_duration_since(Instant::now()));
+            if let Err(error) = self.poll.poll(&mut events, timeout)
+                && error.kind() != io::ErrorKind::Interrupted
+            {
+                self.give_up(format!("polling the data socket: {error}"));
+                self.stopping = true;
+            }
+        }
+    }
+
+    fn obey(&mut self) {
+        loop {
+            match self.commands.try_recv() {
+                Ok(Command::Start(spec, call)) => {
+                    if let Err(rejected) = self.endpoint.start(spec, call) {
+                        rejected.buffer.finish(Err(rejected.error.into()));
+                    }
+                }
+                Ok(Command::Cancel(token)) => {
+                    if let Some(id) = self.endpoint.find(|call| call.token() == token) {
+                        self.endpoint.cancel(id);
+                    }
+                }
+                Ok(Command::Close(closed)) => self.endpoint.close(closed),
+                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => {
+                    self.stopping = true;
+                    self.endpoint.close(Closed {
+                        reason: "this rank left the job".to_owned(),
+                        missing_ranks: Vec::new(),
+                    });
+                    return;
+                }
+                Err(TryRecvError::Empty) => return,
+            }
+        }
+    }
+
+    /// True if the socket may hold more.
+    fn receive(&mut self) -> bool {
+        for _ in 0..RECEIVE_BATCHES {
+            let now = Instant::now();
+            match self.socket.receive(|datagram| self.endpoint.handle_datagram(now, datagram)) {
+                Ok(true) => {}
+                Ok(false) => return false,
+                Err(error) => {
+                    self.give_up(format!("receiving on the data socket: {error}"));
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Sends until the socket is full, or for one batch; true if there is more and the socket takes it.
+    fn transmit(&mut self, now: Instant) -> bool {
+        if !self.flush() {
+            // The poll tells when there is room again.
+            return false;
+        }
+        let more = self.endpoint.poll_transmit(now, &mut self.batch);
+        self.flush() && more
+    }
+
+    /// Sends what is in the batch; true if all of it left.
+    fn flush(&mut self) -> bool {
+        let all = self.socket.send(&self.batch, &mut self.next, &self.trees);
+        if all {
+            self.batch.clear();
+            self.next = 0;
+        }
+        all
+    }
+
+    /// Tells callers what has ended, and everyone the counters.
+    fn report(&mut self) {
+        let stats = self.endpoint.stats();
+        {
+            let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+            shared.stats = stats;
+            shared.send_errors = self.socket.errors().count;
+            if shared.closed.is_none() {
+                shared.closed = self.endpoint.closed().cloned();
+            }
+        }
+        while let Some(Completion { buffer, result, .. }) = self.endpoint.poll_completion() {
+            buffer.finish(result.map_err(AllreduceError::from));
+        }
+        if let Some(closed) = self.endpoint.closed()
+            && let Some(on_closed) = self.on_closed.take()
+        {
+            on_closed(closed);
+        }
+    }
+
+    fn give_up(&mut self, reason: String) {
+        tracing::error!(reason, "giving up");
+        self.endpoint.close(Closed { reason, missing_ranks: Vec::new() });
+    }
+}
