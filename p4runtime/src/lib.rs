@@ -3,15 +3,20 @@
 //! * [`proto`] holds the generated messages ([`p4v1`], [`p4config`]) and our [`northbound`] API.
 //! * [`P4Info`] is a program's P4Info, checked and indexed by name and id.
 //! * [`EntryBuilder`] makes table entries by name; [`P4Info::decode_entry`] names what comes back.
+//! * [`client::Client`] is a controller's connection to one switch.
+//! * [`status`] carries the outcome of every update through a gRPC error, in both directions.
 //! * [`bytestring`] holds the rules of bit strings.
 
 pub mod bytestring;
+pub mod client;
 mod entry;
 pub mod info;
 mod packet;
 pub mod proto;
+pub mod status;
 
 pub use bytestring::Value;
+pub use client::{Client, ClientConfig, Pipeline};
 pub use entry::{
     Call, DecodedAction, DecodedEntry, EntryBuilder, EntryError, EntryKey, MatchValue, action_call,
 };
