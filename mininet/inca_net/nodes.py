@@ -214,13 +214,15 @@ class MissingProgramError(RuntimeError):
 
 
 def find_switch(kind: str) -> str:
-    """The path of a switch's program."""
+    """The path of a switch's program; empty for a kind that has none."""
+    if kind not in SWITCH_BINARIES:
+        return ""
     if kind == "bmv2":
-        path = shutil.which("simple_switch_grpc")
+        path = shutil.which(SWITCH_BINARIES[kind])
         if path is None:
             raise MissingProgramError("simple_switch_grpc not found on PATH; use SWITCH=embedded or install BMv2")
         return path
-    return find_binary("inca-switch")
+    return find_binary(SWITCH_BINARIES[kind])
 
 
 def find_binary(name: str) -> str:

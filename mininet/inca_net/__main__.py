@@ -1,0 +1,259 @@
+"""inca-net: emulated networks for inca.
+
+    inca-net up     --topology tree2 --workers 3,1          a network and Mininet's command line
+    inca-net run    --workers 2,2 -- COMMAND ...            a command on every host; {rank}, {world}, {controller} ... filled in
+    inca-net perf   --workers 5,1,2 --loss 0.05             inca-agent perf on every host
+    inca-net check  --workers 2,2                           ping and TCP between hosts while a job runs
+    inca-net demo                                           trains a small network on four workers
+    inca-net doctor                                         what this machine can and can't do
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from . import doctor, topology
+from .isolate import EXIT_LOCKED, IsolationError, LockedError, isolated
+from .topology import Network, TopologyError
+
+EXIT_USAGE = 2
+DEFAULT_TIME_LIMIT = 600.0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Parses the arguments and runs the command."""
+    # An ordinary user's PATH has no folder for administration, where nft and tc are.
+    os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
+    options = parser()
+    arguments, rest = options.parse_known_args(argv)
+    if arguments.command == "pytest":
+        arguments.pytest_args = rest
+    elif rest:
+        options.error(f"unknown arguments: {' '.join(rest)}")
+    try:
+        code: int = arguments.run(arguments)
+        return code
+    except TopologyError as error:
+        print(f"inca-net: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    except LockedError as error:
+        print(f"inca-net: {error}", file=sys.stderr)
+        return EXIT_LOCKED
+    except IsolationError as error:
+        print(f"inca-net: {error}", file=sys.stderr)
+        return 1
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and options."""
+    top = argparse.ArgumentParser(
+        prog="inca-net", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    up = add_network_command(commands, "up", "a network and Mininet's command line", run_up)
+    up.add_argument("--hold", type=float, metavar="SECONDS", help="no command line, keep it up so long")
+
+    run = add_network_command(commands, "run", "a command on every host", run_run)
+    run.add_argument("argv", nargs="+", metavar="ARG", help="after --: the command, {rank} and so on are filled in")
+
+    perf = add_network_command(commands, "perf", "inca-agent perf on every host", run_perf)
+    perf.add_argument("perf_args", nargs="*", metavar="ARG", help="after --: options for inca-agent perf")
+
+    check = add_network_command(commands, "check", "ping and TCP between hosts while a job runs", run_check)
+    check.add_argument("--bytes", type=int, default=1_000_000, help="per TCP transfer (default: 1000000)")
+
+    demo = add_network_command(commands, "demo", "trains a small network on four workers", run_demo)
+    demo.add_argument("--steps", type=int, default=60, help="training steps (default: 60)")
+
+    tests = commands.add_parser("pytest", help="pytest inside fresh namespaces (other arguments are pytest's)")
+    tests.add_argument("--name", default="pytest", help="name of the lock (default: pytest)")
+    tests.add_argument("--time-limit", type=float, default=DEFAULT_TIME_LIMIT)
+    tests.set_defaults(run=run_pytest)
+
+    examine = commands.add_parser("doctor", help="what this machine can and can't do")
+    examine.add_argument("--can-emulate", action="store_true", help="only say whether emulation works at all")
+    examine.set_defaults(run=lambda arguments: doctor.run(arguments.can_emulate))
+    return top
+
+
+def add_network_command(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    name: str,
+    text: str,
+    function: Callable[[argparse.Namespace], int],
+) -> argparse.ArgumentParser:
+    """A command that brings up a network, with the options for it."""
+    command = commands.add_parser(name, help=text)
+    group = command.add_argument_group("network")
+    group.add_argument("--file", type=Path, help="YAML description; the options below then may not be given")
+    group.add_argument("--topology", choices=tuple(topology.SHAPES), help="default: tree2")
+    group.add_argument("--workers", help="workers per leaf, such as 5,1,2 (default: 2,2)")
+    group.add_argument("--spines", type=int, help="spines of a tree2 (default: 1)")
+    group.add_argument("--mtu", type=int, help="of the data plane: 1500 (default) up to 9500 (jumbo)")
+    group.add_argument("--loss", type=float, help="probability that a packet is lost, every link, each direction")
+    group.add_argument("--rate", type=float, metavar="MBIT", help="rate of every link in Mbit/s (default: unlimited)")
+    run = command.add_argument_group("run")
+    run.add_argument(
+        "--switch", choices=("auto", "bmv2", "embedded"), default=os.environ.get("SWITCH", "auto"),
+        help="default: the environment's SWITCH, else BMv2 if it is on PATH",
+    )
+    run.add_argument("--loss-by", choices=("kernel", "switch"), default="kernel",
+                     help="who loses packets: nftables (default) or the embedded switch, seeded")
+    run.add_argument("--seed", type=int, default=1, help="of the embedded switch's loss")
+    run.add_argument("--name", help="of the run: lock and folder (default: the command or the file's name)")
+    run.add_argument("--run-dir", type=Path, help="for logs and outputs (default: target/net/NAME)")
+    run.add_argument("--time-limit", type=float, default=DEFAULT_TIME_LIMIT, metavar="SECONDS",
+                     help=f"everything is ended after so long (default: {DEFAULT_TIME_LIMIT:.0f})")
+    run.add_argument("--root-hosts", action="store_true", help="run commands on hosts as root instead of nobody")
+    command.set_defaults(run=function)
+    return command
+
+
+def requested_network(arguments: argparse.Namespace, default_workers: str = "2,2") -> Network:
+    """The network that the options or the file describe."""
+    if arguments.file is not None:
+        for option in ("topology", "workers", "spines", "mtu", "loss", "rate"):
+            if getattr(arguments, option) is not None:
+                raise TopologyError(f"--{option} together with --file: set it in the file")
+        # PyYAML is needed for files alone.
+        from .topology_file import read_network
+
+        return read_network(arguments.file)
+    return topology.shape(
+        arguments.topology or "tree2", arguments.name or arguments.command,
+        topology.parse_workers(arguments.workers or default_workers), arguments.spines or 1,
+        mtu=arguments.mtu, loss=arguments.loss, rate_mbit=arguments.rate,
+    )
+
+
+def chosen_switch(arguments: argparse.Namespace) -> str:
+    """`auto` resolved."""
+    if arguments.switch != "auto":
+        return str(arguments.switch)
+    return "bmv2" if shutil.which("simple_switch_grpc") else "embedded"
+
+
+def emulate(
+    arguments: argparse.Namespace, network: Network, function: "Callable[[Emulation], int]", time_limit: float | None = None
+) -> int:
+    """Runs `function` on the network, isolated; every failure ends in a message and an exit code."""
+    problem = doctor.why_not()
+    if problem:
+        print(f"inca-net: {problem}", file=sys.stderr)
+        return 1
+    from .emulation import Emulation, Settings
+    from .nodes import ROOT, MissingProgramError
+    from .processes import ComponentError, JobError
+
+    name = arguments.name or network.name
+    settings = Settings(
+        switch=chosen_switch(arguments), run_dir=arguments.run_dir or ROOT / "target" / "net" / name,
+        loss_by=arguments.loss_by, seed=arguments.seed, privileged_hosts=arguments.root_hosts,
+    )
+    try:
+        settings.check()
+    except (ValueError, MissingProgramError) as error:
+        print(f"inca-net: {error}", file=sys.stderr)
+        return EXIT_USAGE
+
+    def inside() -> int:
+        started = time.monotonic()
+        try:
+            print(f"network {network.name}: {network.describe()}; switch: {settings.switch}", flush=True)
+            with Emulation(network, settings) as emulation:
+                print(f"ready after {time.monotonic() - started:.1f} s; logs in {settings.run_dir}", flush=True)
+                return function(emulation)
+        except (ComponentError, JobError) as error:
+            print(f"inca-net: {error}", file=sys.stderr)
+            return 1
+
+    return isolated(name, inside, arguments.time_limit if time_limit is None else time_limit)
+
+
+def run_up(arguments: argparse.Namespace) -> int:
+    """up: a command line, or nothing for a while."""
+
+    def function(emulation: "Emulation") -> int:
+        if arguments.hold is not None:
+            deadline = time.monotonic() + arguments.hold
+            while time.monotonic() < deadline:
+                emulation.check_alive()
+                time.sleep(0.2)
+            return 0
+        from mininet.cli import CLI
+
+        print(f"controller: {emulation.controller_url} (from hosts and from here); leave with exit")
+        CLI(emulation.net)
+        return 0
+
+    interactive = arguments.hold is None and arguments.time_limit == DEFAULT_TIME_LIMIT
+    limit = float("inf") if interactive else arguments.time_limit
+    return emulate(arguments, requested_network(arguments), function, limit)
+
+
+def run_run(arguments: argparse.Namespace) -> int:
+    """run: the user's command on every host; fails if one fails."""
+
+    def function(emulation: "Emulation") -> int:
+        jobs = emulation.start_workers(lambda _worker: arguments.argv, "run")
+        outcomes = emulation.wait(jobs, arguments.time_limit)
+        for outcome in outcomes:
+            for line in outcome.text().splitlines():
+                print(f"{outcome.host}: {line}")
+            if not outcome.ok:
+                print(outcome.report(), file=sys.stderr)
+        return 0 if all(outcome.ok for outcome in outcomes) else 1
+
+    return emulate(arguments, requested_network(arguments), function)
+
+
+def run_perf(arguments: argparse.Namespace) -> int:
+    """perf: rank 0's table, and the exit code of all."""
+    from .jobs import perf_command
+
+    def function(emulation: "Emulation") -> int:
+        jobs = emulation.start_workers(lambda w: perf_command("perf", arguments.perf_args, json=False), "perf")
+        outcomes = emulation.wait(jobs, arguments.time_limit)
+        print(outcomes[0].text(), end="")
+        for outcome in outcomes:
+            if not outcome.ok:
+                print(outcome.report(), file=sys.stderr)
+        return 0 if all(outcome.ok for outcome in outcomes) else 1
+
+    return emulate(arguments, requested_network(arguments), function)
+
+
+def run_check(arguments: argparse.Namespace) -> int:
+    """check: ordinary traffic beside a job."""
+    from .jobs import check_traffic
+
+    return emulate(arguments, requested_network(arguments), lambda emulation: check_traffic(emulation, arguments.bytes))
+
+
+def run_demo(arguments: argparse.Namespace) -> int:
+    """demo: see demo.py."""
+    from .demo import run
+
+    return emulate(arguments, requested_network(arguments), lambda emulation: run(emulation, arguments.steps))
+
+
+def run_pytest(arguments: argparse.Namespace) -> int:
+    """pytest: in this process' child, so that tests can build networks."""
+
+    def inside() -> int:
+        import pytest
+
+        return int(pytest.main(arguments.pytest_args))
+
+    return isolated(arguments.name, inside, arguments.time_limit)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
