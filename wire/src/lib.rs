@@ -4,12 +4,14 @@
 //! * [`frame`]: Ethernet, IPv4, UDP and ARP around it; [`lldp`]: the controller's link probes;
 //! * [`address`]: the default service addresses of switches;
 //! * [`tag`]: the 32-bit operation tag;
-//! * [`format`](mod@format): tensors to wire words and back; [`masks`]: word constants of the switches' tables.
+//! * [`format`](mod@format): tensors to wire words and back; [`masks`]: word constants of the switches' tables;
+//! * [`model`]: the reference model that everything else is held against.
 
 pub mod address;
 pub mod format;
 pub mod frame;
 pub mod lldp;
 pub mod masks;
+pub mod model;
 pub mod packet;
 pub mod tag;

@@ -2,6 +2,7 @@
 
 use super::{
     Flags, Format, HEADER_LEN, NO_EXP_MAX, NO_EXP_MIN, Opcode, PLANE_BOTH, Packet, PacketError, VERSION,
+    WORD_BYTES,
 };
 
 /// The header of a reduction packet, version 1. Field meanings: `docs/protocol.md`, "Header".
@@ -98,6 +99,11 @@ impl Header {
     pub fn parse_bytes(bytes: &[u8]) -> Result<(Self, &[u8]), PacketError> {
         let header = Self::parse(&Packet::new_checked(bytes)?)?;
         Ok((header, &bytes[HEADER_LEN..]))
+    }
+
+    /// Bytes of the words.
+    pub const fn payload_len(&self) -> usize {
+        self.words as usize * WORD_BYTES
     }
 
     /// Bytes of the whole packet, words included.

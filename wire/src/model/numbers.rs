@@ -1,0 +1,178 @@
+//! Alignment, addition and rounding (`docs/number-formats.md`), lane by lane in `i128`.
+
+use crate::format::Format;
+use crate::packet::{NO_EXP_MAX, NO_EXP_MIN, WORD_BITS, WORD_BYTES};
+
+/// What a contribution or a partial sum holds for one plane.
+#[derive(Debug, Clone, Copy)]
+pub struct Addend<'a> {
+    /// Largest block exponent inside, biased; 0: nothing but zeros.
+    pub exp_max: u16,
+    /// Smallest block exponent inside, biased; 0xFFFF: nothing but zeros.
+    pub exp_min: u16,
+    /// What a lane that stands for 0 holds.
+    pub bias: i128,
+    /// Binary places that the lanes lie below the accumulator's unit for their exponent: the guard bits of narrow lanes, 0 for a
+    /// partial sum, whose lanes already stand there.
+    pub places: u8,
+    /// The plane's lanes, all words, from lane 0 of the first.
+    pub lanes: &'a [i128],
+}
+
+/// The sum of one plane: what the switch's accumulator words hold of it.
+///
+/// A wide lane holds V + bias. The unit of V is 2^(E - G), E = `exp_max`, G = guard bits.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PlaneSum {
+    /// Largest exponent so far, biased; 0: nothing but zeros.
+    pub exp_max: u16,
+    /// Smallest exponent so far, biased; 0xFFFF: nothing but zeros.
+    pub exp_min: u16,
+    /// What a wide lane whose V is 0 holds.
+    pub bias: i128,
+    /// The wide lanes. Empty as long as nothing was added: all 0.
+    pub lanes: Vec<i128>,
+}
+
+impl Default for PlaneSum {
+    fn default() -> Self {
+        Self { exp_max: NO_EXP_MAX, exp_min: NO_EXP_MIN, bias: 0, lanes: Vec::new() }
+    }
+}
+
+impl PlaneSum {
+    /// Adds what another packet holds. Once the exponents are further apart than the guard bits, the sum is void and is left alone:
+    /// [`PlaneSum::out_of_range`] stays true.
+    pub fn add(&mut self, guard: u8, addend: &Addend<'_>) {
+        let old = self.exp_max;
+        self.note(addend.exp_max, addend.exp_min);
+        if addend.exp_max == NO_EXP_MAX || self.out_of_range(guard) {
+            return;
+        }
+        if self.lanes.is_empty() {
+            self.lanes = vec![0; addend.lanes.len()];
+        }
+        let drop = if old == NO_EXP_MAX { 0 } else { self.exp_max - old };
+        let below = self.exp_max - addend.exp_max;
+        // Both are at most the guard bits, except for exponents that contradict each other, which no honest packet has.
+        let align = |lane: i128| match u32::from(addend.places).checked_sub(u32::from(below)) {
+            Some(left) => lane << left,
+            None => lane.checked_shr(u32::from(below) - u32::from(addend.places)).unwrap_or(0),
+        };
+        let lower = |lane: i128| lane.checked_shr(u32::from(drop)).unwrap_or(0);
+        self.bias = lower(self.bias) + align(addend.bias);
+        for (sum, lane) in self.lanes.iter_mut().zip(addend.lanes) {
+            *sum = lower(*sum) + align(*lane);
+        }
+    }
+
+    /// Takes in exponents alone, as of a flagged packet.
+    pub fn note(&mut self, exp_max: u16, exp_min: u16) {
+        self.exp_max = self.exp_max.max(exp_max);
+        self.exp_min = self.exp_min.min(exp_min);
+    }
+
+    /// Whether exponents are further apart than the guard bits: the sum is void, flag `RANGE`.
+    pub fn out_of_range(&self, guard: u8) -> bool {
+        self.exp_max != NO_EXP_MAX && self.exp_max.wrapping_sub(self.exp_min) > u16::from(guard)
+    }
+
+    /// V of wide lane `index`.
+    pub fn value(&self, index: usize) -> i128 {
+        self.lanes.get(index).map_or(0, |lane| lane - self.bias)
+    }
+}
+
+/// A root's result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rounded {
+    /// Biased exponent of the result, 0 for a sum of nothing but zero blocks.
+    pub exponent: u16,
+    /// One mantissa per element, all words, from lane 0 of the first.
+    pub mantissas: Vec<i32>,
+}
+
+/// Rounds a finished sum of `words` words to narrow lanes; none if it does not fit (flag `OVERFLOW`).
+pub fn round(format: Format, guard: u8, planes: [&PlaneSum; 2], words: usize) -> Option<Rounded> {
+    let w = format.lane_bits();
+    let elements = words * format.lanes_per_word();
+    // Element i is wide lane i / 2 of plane i mod 2.
+    let values: Vec<i128> = (0..elements).map(|index| planes[index % 2].value(index / 2)).collect();
+
+    let measure = |value: i128| {
+        let magnitude = if value >= 0 { value } else { -value - 1 };
+        magnitude + ((magnitude + (1 << (w - 1))) >> w)
+    };
+    let all = values.iter().fold(0, |all, value| all | measure(*value));
+    let shift = (i128::BITS - all.leading_zeros()).saturating_sub(w - 1);
+    let most = match format {
+        Format::I32 => 0,
+        Format::Bfp16 => w,
+    };
+    if shift > most {
+        return None;
+    }
+    let exp_max = planes[0].exp_max;
+    let exponent = match exp_max {
+        NO_EXP_MAX => NO_EXP_MAX,
+        _ => exp_max.wrapping_sub(u16::from(guard)).wrapping_add(shift as u16),
+    };
+    Some(Rounded { exponent, mantissas: values.iter().map(|value| divide(*value, shift) as i32).collect() })
+}
+
+/// value / 2^shift to the nearest integer, ties to even.
+fn divide(value: i128, shift: u32) -> i128 {
+    let below = value >> shift;
+    let twice_rest = (value - (below << shift)) * 2;
+    let unit = 1 << shift;
+    let up = twice_rest > unit || (twice_rest == unit && below % 2 != 0);
+    below + i128::from(up)
+}
+
+/// The lanes of one plane of a contribution: words of narrow lanes in offset binary. Plane 0 has the even lanes.
+pub fn narrow_plane(format: Format, plane: usize, words: &[u8]) -> Vec<i128> {
+    lanes(words, format.lane_bits()).skip(plane).step_by(2).collect()
+}
+
+/// What a narrow lane that stands for 0 holds.
+pub fn narrow_bias(format: Format) -> i128 {
+    1 << (format.lane_bits() - 1)
+}
+
+/// The lanes of a partial sum: words of wide lanes.
+pub fn wide_plane(format: Format, words: &[u8]) -> Vec<i128> {
+    lanes(words, 2 * format.lane_bits()).collect()
+}
+
+/// `words` words of wide lanes.
+pub fn wide_words(format: Format, sum: &PlaneSum, words: usize) -> Vec<u8> {
+    let lane_bits = 2 * format.lane_bits();
+    let count = words * WORD_BITS / lane_bits as usize;
+    to_words(lane_bits, (0..count).map(|index| sum.lanes.get(index).copied().unwrap_or(0)))
+}
+
+/// Words of narrow lanes in offset binary: a result.
+pub fn narrow_words(format: Format, mantissas: &[i32]) -> Vec<u8> {
+    to_words(format.lane_bits(), mantissas.iter().map(|mantissa| i128::from(*mantissa) + narrow_bias(format)))
+}
+
+/// Lanes of whole words, from lane 0 of the first word, which is in that word's last bytes.
+fn lanes(words: &[u8], bits: u32) -> impl Iterator<Item = i128> {
+    let lane_bytes = bits as usize / 8;
+    words.chunks_exact(WORD_BYTES).flat_map(move |word| {
+        word.chunks_exact(lane_bytes)
+            .rev()
+            .map(|lane| lane.iter().fold(0, |value, byte| value << 8 | i128::from(*byte)))
+    })
+}
+
+fn to_words(bits: u32, lanes: impl Iterator<Item = i128>) -> Vec<u8> {
+    let lane_bytes = bits as usize / 8;
+    let mut words: Vec<u8> = Vec::new();
+    // Little-endian lanes from lane 0 on, then each word turned round: big-endian, lane 0 last.
+    for lane in lanes {
+        words.extend(&lane.to_le_bytes()[..lane_bytes]);
+    }
+    words.chunks_mut(WORD_BYTES).for_each(<[u8]>::reverse);
+    words
+}
