@@ -1,1 +1,17 @@
-//! End-to-end and differential tests of inca.
+//! End-to-end and differential tests of inca: what the suites in `suites/` share.
+//!
+//! * [`rng`]: the seeded generator of every recipe;
+//! * [`rig`]: one switch with neighbours and trees in every role; [`traffic`]: the packets fed to it;
+//!   [`install`]: the entries it needs;
+//! * [`bmv2`]: the rig around a real `simple_switch_grpc`;
+//! * [`fabric`]: whole trees of embedded switches and host state machines in virtual time.
+
+pub mod bmv2;
+pub mod cases;
+pub mod fabric;
+pub mod install;
+pub mod recording;
+pub mod rig;
+pub mod rng;
+pub mod target;
+pub mod traffic;

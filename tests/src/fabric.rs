@@ -1,0 +1,346 @@
+//! A whole fabric in one process and in virtual time: embedded switches that run the compiled program, host state machines at the
+//! edges, and links that delay, lose, duplicate and reorder by seed or by order.
+
+mod faults;
+mod shape;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::{Duration, Instant};
+
+use inca_host_agent::protocol::{
+    Collective, Completion, Endpoint, EndpointConfig, OperationError, OperationSpec, ReduceOp, Stats, Tensor,
+    TransmitBatch, TreeConfig, Tuning,
+};
+use inca_switch::{Switch, SwitchConfig};
+use inca_wire::address::{service_address, service_mac};
+use inca_wire::frame::UdpFrame;
+use inca_wire::packet::Format;
+
+pub use faults::{Direction, Faults, LinkFaults};
+pub use shape::{Node, Plan};
+
+use crate::install::{install, switch_entries, tree_entries};
+use crate::rng::Rng;
+use crate::target::program;
+
+/// What the job on the fabric is.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// Number format.
+    pub format: Format,
+    /// Words per chunk.
+    pub chunk_words: u8,
+    /// Slots per tree.
+    pub slots: u32,
+    /// Trees that chunks are striped over; all of the same shape.
+    pub stripes: u16,
+}
+
+/// What all ranks call, in order.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// Sum or average.
+    pub op: ReduceOp,
+    /// One tensor per rank.
+    pub tensors: Vec<Tensor>,
+    /// Virtual time after which it fails.
+    pub deadline: Option<Duration>,
+}
+
+impl Call {
+    /// The sum, without a deadline.
+    pub fn sum(tensors: Vec<Tensor>) -> Self {
+        Self { op: ReduceOp::Sum, tensors, deadline: None }
+    }
+}
+
+/// How a run ended: per rank, per call.
+pub type Outcomes = Vec<Vec<Result<Tensor, OperationError>>>;
+
+/// A run that did not end within its bounds.
+#[derive(Debug, thiserror::Error)]
+#[error("after {packets} packets and {elapsed:?} of virtual time {unfinished} operations are unfinished")]
+pub struct Stuck {
+    /// Packets delivered.
+    pub packets: u64,
+    /// Virtual time.
+    pub elapsed: Duration,
+    /// Operations of all ranks.
+    pub unfinished: usize,
+}
+
+/// Most packets delivered and longest virtual time of a run.
+const MOST_PACKETS: u64 = 2_000_000;
+const LONGEST: Duration = Duration::from_secs(3600);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Switch(usize, u16),
+    Host(usize),
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Arrival(Place, Vec<u8>),
+    Timer(usize),
+}
+
+/// Switches, hosts and links.
+#[derive(Debug)]
+pub struct Fabric {
+    plan: Plan,
+    job: Job,
+    switches: Vec<Switch>,
+    hosts: Vec<Host>,
+    start: Instant,
+    generation: u32,
+    elapsed: Duration,
+    queue: BinaryHeap<Reverse<(Duration, u64, Event)>>,
+    queued: u64,
+    delivered: u64,
+    faults: Faults,
+}
+
+#[derive(Debug)]
+struct Host {
+    endpoint: Endpoint<Tensor>,
+    timer: Option<Instant>,
+    done: Vec<(u64, Result<Tensor, OperationError>)>,
+}
+
+impl Fabric {
+    /// The fabric of this shape, with the job's first generation installed.
+    ///
+    /// # Panics
+    /// If a switch refuses an entry.
+    pub fn new(root: &Node, job: Job) -> Self {
+        let plan = Plan::new(root);
+        let switches = (0..plan.switches.len()).map(|index| {
+            let device_id = plan.device_id(index);
+            let mut switch = Switch::new(program(), SwitchConfig { device_id: device_id.into(), ..SwitchConfig::default() });
+            for entry in switch_entries(device_id) {
+                install(&mut switch, &entry).unwrap_or_else(|error| panic!("switch {device_id}: {error}"));
+            }
+            switch
+        });
+        let mut fabric = Self {
+            switches: switches.collect(),
+            plan,
+            job,
+            hosts: Vec::new(),
+            start: Instant::now(),
+            generation: 0,
+            elapsed: Duration::ZERO,
+            queue: BinaryHeap::new(),
+            queued: 0,
+            delivered: 0,
+            faults: Faults::none(),
+        };
+        fabric.renew(Faults::none(), 0);
+        fabric
+    }
+
+    /// Ranks.
+    pub fn world(&self) -> usize {
+        self.plan.ranks()
+    }
+
+    /// Links: one above each host (by rank), then one above each switch but the root.
+    pub fn links(&self) -> usize {
+        self.plan.links()
+    }
+
+    /// The next generation: entries with a new number, new endpoints, other faults. Slots keep what the old one left in them.
+    ///
+    /// # Panics
+    /// If a switch refuses an entry.
+    pub fn renew(&mut self, faults: Faults, seed: u64) {
+        self.generation += 1;
+        for (index, switch) in self.switches.iter_mut().enumerate() {
+            let device_id = self.plan.device_id(index);
+            let trees: Vec<_> =
+                (0..self.job.stripes).map(|stripe| self.plan.tree(index, &self.job, stripe, self.generation)).collect();
+            for entry in tree_entries(device_id, &trees) {
+                install(switch, &entry).unwrap_or_else(|error| panic!("switch {device_id}: {error}"));
+            }
+        }
+        let now = self.now();
+        let hosts = (0..self.world()).map(|rank| {
+            let trees = (0..self.job.stripes)
+                .map(|stripe| TreeConfig { tree_id: stripe + 1, member: rank as u16, slots: self.job.slots });
+            let config = EndpointConfig {
+                job: "fabric".to_owned(),
+                world_size: self.world() as u32,
+                generation: self.generation,
+                format: self.job.format,
+                chunk_words: self.job.chunk_words,
+                trees: trees.collect(),
+                tuning: Tuning { seed: Rng::of(&[seed, rank as u64]).next_u64(), ..Tuning::default() },
+            };
+            let endpoint = Endpoint::new(config, now).unwrap_or_else(|error| panic!("rank {rank}: {error}"));
+            Host { endpoint, timer: None, done: Vec::new() }
+        });
+        self.hosts = hosts.collect();
+        self.queue.clear();
+        self.delivered = 0;
+        self.faults = faults;
+    }
+
+    /// Packets that each direction of each link was given since the last [`Fabric::renew`], lost ones included.
+    pub fn sent(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// A rank's counters.
+    pub fn stats(&self, rank: usize) -> Stats {
+        self.hosts[rank].endpoint.stats()
+    }
+
+    /// An embedded switch, to look into.
+    pub fn switch(&mut self, index: usize) -> &mut Switch {
+        &mut self.switches[index]
+    }
+
+    /// All ranks make these calls at once; runs until every call has ended at every rank.
+    ///
+    /// # Errors
+    /// If the bounds on packets and virtual time are reached.
+    ///
+    /// # Panics
+    /// If an endpoint refuses a call.
+    pub fn run(&mut self, calls: &[Call]) -> Result<Outcomes, Stuck> {
+        let begin = self.elapsed;
+        let delivered = self.delivered;
+        for rank in 0..self.world() {
+            for call in calls {
+                let spec = OperationSpec {
+                    collective: Collective::Allreduce,
+                    op: call.op,
+                    deadline: call.deadline.map(|after| self.now() + after),
+                };
+                let tensor = call.tensors[rank].clone();
+                if let Err(rejected) = self.hosts[rank].endpoint.start(spec, tensor) {
+                    panic!("rank {rank}: {}", rejected.error);
+                }
+            }
+            self.serve(rank);
+        }
+        let wanted = self.world() * calls.len();
+        while self.finished() < wanted {
+            let bounded = self.delivered - delivered < MOST_PACKETS && self.elapsed - begin < LONGEST;
+            let Some(Reverse((at, _, event))) = self.queue.pop().filter(|_| bounded) else {
+                return Err(Stuck {
+                    packets: self.delivered - delivered,
+                    elapsed: self.elapsed - begin,
+                    unfinished: wanted - self.finished(),
+                });
+            };
+            self.elapsed = self.elapsed.max(at);
+            self.handle(event);
+        }
+        Ok(self.hosts.iter_mut().map(Host::outcomes).collect())
+    }
+
+    fn finished(&self) -> usize {
+        self.hosts.iter().map(|host| host.done.len()).sum()
+    }
+
+    fn now(&self) -> Instant {
+        self.start + self.elapsed
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Arrival(Place::Host(rank), frame) => {
+                self.delivered += 1;
+                // A host's kernel hands on only what is addressed to its socket.
+                let Ok((to, payload)) = UdpFrame::parse(&frame) else { return };
+                let host = self.plan.host(rank);
+                if (to.dst_mac, to.dst_ip, to.dst_port) == (host.mac, host.ip, shape::udp_port(rank)) {
+                    let now = self.now();
+                    self.hosts[rank].endpoint.handle_datagram(now, payload);
+                    self.serve(rank);
+                }
+            }
+            Event::Arrival(Place::Switch(index, port), frame) => {
+                self.delivered += 1;
+                let mut out: Vec<(u16, Vec<u8>)> = Vec::new();
+                self.switches[index].process(port, &frame, self.elapsed.as_micros() as u64, &mut out);
+                for (port, frame) in out {
+                    self.transmit_from_switch(index, port, frame);
+                }
+            }
+            Event::Timer(rank) => {
+                let now = self.now();
+                if self.hosts[rank].timer.is_some_and(|at| at <= now) {
+                    self.hosts[rank].timer = None;
+                    self.hosts[rank].endpoint.handle_timeout(now);
+                    self.serve(rank);
+                }
+            }
+        }
+    }
+
+    /// Takes what an endpoint wants done: packets, completions, its timer.
+    fn serve(&mut self, rank: usize) {
+        let now = self.now();
+        let leaf = self.plan.leaf(rank);
+        let from = self.plan.host(rank);
+        let to = (service_mac(self.plan.device_id(leaf)), service_address(self.plan.device_id(leaf)));
+        let mut batch = TransmitBatch::new(8);
+        loop {
+            let more = self.hosts[rank].endpoint.poll_transmit(now, &mut batch);
+            for packet in batch.packets() {
+                let addresses = UdpFrame { src_port: shape::udp_port(rank), ..UdpFrame::to_switch((from.mac, from.ip), to) };
+                let frame = addresses.emit(batch.contents(packet)).expect("a packet fits a datagram");
+                let place = Place::Switch(leaf, from.port);
+                self.transmit(rank, Direction::Up, place, frame);
+            }
+            batch.clear();
+            if !more {
+                break;
+            }
+        }
+        let host = &mut self.hosts[rank];
+        while let Some(Completion { id, buffer, result }) = host.endpoint.poll_completion() {
+            host.done.push((id.0, result.map(|()| buffer)));
+        }
+        let timer = host.endpoint.poll_timeout();
+        if let Some(at) = timer.filter(|at| host.timer.is_none_or(|set| *at < set)) {
+            host.timer = Some(at);
+            self.push(at.saturating_duration_since(self.start), Event::Timer(rank));
+        } else if timer.is_none() {
+            host.timer = None;
+        }
+    }
+
+    fn transmit_from_switch(&mut self, index: usize, port: u16, frame: Vec<u8>) {
+        // A copy to a port without a cable would be lost in a real fabric too.
+        let Some((link, direction, place)) = self.plan.cable(index, port) else { return };
+        let place = match place {
+            shape::End::Host(rank) => Place::Host(rank),
+            shape::End::Switch(index, port) => Place::Switch(index, port),
+        };
+        self.transmit(link, direction, place, frame);
+    }
+
+    fn transmit(&mut self, link: usize, direction: Direction, to: Place, frame: Vec<u8>) {
+        for delay in self.faults.delays(link, direction) {
+            self.push(self.elapsed + delay, Event::Arrival(to, frame.clone()));
+        }
+    }
+
+    fn push(&mut self, at: Duration, event: Event) {
+        self.queued += 1;
+        self.queue.push(Reverse((at, self.queued, event)));
+    }
+}
+
+impl Host {
+    fn outcomes(&mut self) -> Vec<Result<Tensor, OperationError>> {
+        self.done.sort_by_key(|(id, _)| *id);
+        self.done.drain(..).map(|(_, result)| result).collect()
+    }
+}
+

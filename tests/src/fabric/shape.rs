@@ -1,0 +1,184 @@
+//! The shape of a reduction tree, and the addresses and ports that follow from it.
+
+use std::net::Ipv4Addr;
+
+use inca_wire::address::{MacAddr, service_address, service_mac};
+
+use super::{Direction, Job};
+use crate::rig::{Child, ChildKind, Neighbour, Parent, Tree, guard_bits};
+
+/// A node of a tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Node {
+    /// A rank.
+    Host,
+    /// A switch that reduces what its children send.
+    Switch(Vec<Node>),
+}
+
+impl Node {
+    /// A switch with so many hosts.
+    pub fn leaf(hosts: usize) -> Self {
+        Self::Switch(vec![Self::Host; hosts])
+    }
+
+    /// A root over leaves with so many hosts each.
+    pub fn two_levels(hosts: &[usize]) -> Self {
+        Self::Switch(hosts.iter().map(|&hosts| Self::leaf(hosts)).collect())
+    }
+}
+
+/// A shape laid out: switches numbered from the root down, ranks from left to right.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The switches; 0 is the root.
+    pub switches: Vec<SwitchPlan>,
+    /// Per rank: its switch, and which child it is there.
+    ranks: Vec<(usize, usize)>,
+}
+
+/// One switch of a [`Plan`].
+#[derive(Debug, Clone)]
+pub struct SwitchPlan {
+    /// Its switch above, and which child it is there.
+    parent: Option<(usize, usize)>,
+    children: Vec<End>,
+    /// Ranks below.
+    ranks: usize,
+}
+
+/// What is at the other end of a cable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// A rank.
+    Host(usize),
+    /// A switch, at this port of it.
+    Switch(usize, u16),
+}
+
+/// A switch's port towards its parent; children have the ports from 1.
+const PARENT_PORT: u16 = 100;
+
+/// UDP port of a rank's socket.
+pub(super) fn udp_port(rank: usize) -> u16 {
+    40_000 + rank as u16
+}
+
+impl Plan {
+    /// Lays a shape out.
+    ///
+    /// # Panics
+    /// If the root is a host.
+    pub fn new(root: &Node) -> Self {
+        let Node::Switch(children) = root else { panic!("the root of a tree is a switch") };
+        let mut plan = Self { switches: Vec::new(), ranks: Vec::new() };
+        plan.add(children, None);
+        plan
+    }
+
+    fn add(&mut self, children: &[Node], parent: Option<(usize, usize)>) -> usize {
+        let index = self.switches.len();
+        self.switches.push(SwitchPlan { parent, children: Vec::new(), ranks: 0 });
+        for (child, node) in children.iter().enumerate() {
+            let (end, ranks) = match node {
+                Node::Host => {
+                    self.ranks.push((index, child));
+                    (End::Host(self.ranks.len() - 1), 1)
+                }
+                Node::Switch(below) => {
+                    let below = self.add(below, Some((index, child)));
+                    (End::Switch(below, PARENT_PORT), self.switches[below].ranks)
+                }
+            };
+            self.switches[index].children.push(end);
+            self.switches[index].ranks += ranks;
+        }
+        index
+    }
+
+    /// Ranks.
+    pub fn ranks(&self) -> usize {
+        self.ranks.len()
+    }
+
+    /// Links: one above each host, then one above each switch but the root.
+    pub fn links(&self) -> usize {
+        self.ranks.len() + self.switches.len() - 1
+    }
+
+    /// Device id of a switch.
+    pub fn device_id(&self, index: usize) -> u16 {
+        index as u16 + 1
+    }
+
+    pub(super) fn leaf(&self, rank: usize) -> usize {
+        self.ranks[rank].0
+    }
+
+    /// A rank, at its switch's port.
+    pub(super) fn host(&self, rank: usize) -> Neighbour {
+        let port = child_port(self.ranks[rank].1);
+        let [high, low] = (rank as u16).to_be_bytes();
+        Neighbour { port, mac: MacAddr([2, 0, 0, 1, high, low]), ip: Ipv4Addr::new(10, 1, high, low) }
+    }
+
+    fn switch(&self, index: usize, port: u16) -> Neighbour {
+        let device_id = self.device_id(index);
+        Neighbour { port, mac: service_mac(device_id), ip: service_address(device_id) }
+    }
+
+    /// The link at a switch's port, which way that is, and what is at its end.
+    pub(super) fn cable(&self, index: usize, port: u16) -> Option<(usize, Direction, End)> {
+        let switch = &self.switches[index];
+        if port == PARENT_PORT {
+            let (parent, child) = switch.parent?;
+            return Some((self.uplink(index), Direction::Up, End::Switch(parent, child_port(child))));
+        }
+        let end = *switch.children.get(usize::from(port).checked_sub(1)?)?;
+        let link = match end {
+            End::Host(rank) => rank,
+            End::Switch(below, _) => self.uplink(below),
+        };
+        Some((link, Direction::Down, end))
+    }
+
+    fn uplink(&self, index: usize) -> usize {
+        self.ranks.len() + index - 1
+    }
+
+    /// A stripe's part at a switch.
+    pub(super) fn tree(&self, index: usize, job: &Job, stripe: u16, generation: u32) -> Tree {
+        let switch = &self.switches[index];
+        let children = switch.children.iter().enumerate().map(|(child, end)| match *end {
+            End::Host(rank) => Child {
+                at: self.host(rank),
+                member: rank as u16,
+                kind: ChildKind::Host { udp_port: udp_port(rank) },
+            },
+            End::Switch(below, _) => Child {
+                at: self.switch(below, child_port(child)),
+                member: child as u16,
+                kind: ChildKind::Switch { ranks: self.switches[below].ranks as u16 },
+            },
+        });
+        let world = self.ranks.len() as u16;
+        Tree {
+            tree_id: stripe + 1,
+            generation,
+            format: job.format,
+            words: job.chunk_words,
+            slots: job.slots,
+            guard: guard_bits(job.format, world),
+            world,
+            children: children.collect(),
+            parent: switch
+                .parent
+                .map(|(parent, child)| Parent { at: self.switch(parent, PARENT_PORT), member: child as u16 }),
+            resend_interval_us: 1000,
+        }
+    }
+}
+
+fn child_port(child: usize) -> u16 {
+    child as u16 + 1
+}

@@ -1,0 +1,108 @@
+//! A switch that is fed one frame at a time: embedded or BMv2.
+
+use std::sync::{Arc, OnceLock};
+
+use inca_controller::program::Entry;
+use inca_switch::{Program, Switch, SwitchConfig};
+
+use crate::install::{install, rig_entries, switch_entries, tree_entries};
+use crate::rig::{CPU_PORT, DEVICE_ID, Tree};
+
+/// The compiled program, loaded once per process.
+///
+/// # Panics
+/// If `p4/compiled/inca.json` is missing or the embedded switch can't run it.
+pub fn program() -> Arc<Program> {
+    static PROGRAM: OnceLock<Arc<Program>> = OnceLock::new();
+    let load = || {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../p4/compiled/inca.json");
+        let json = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        Arc::new(Program::from_json(&json).unwrap_or_else(|error| panic!("{path}: {error}")))
+    };
+    PROGRAM.get_or_init(load).clone()
+}
+
+/// What a switch sends for one frame, sorted by port and bytes: in which order a multicast group's copies leave one port is each
+/// switch's own affair. The CPU port carries packet-ins.
+pub type Sent = Vec<(u16, Vec<u8>)>;
+
+/// A switch under test.
+pub trait Target {
+    /// Installs entries; those with the same keys are replaced.
+    fn install(&mut self, entries: &[Entry]);
+
+    /// Feeds one frame and returns everything the switch sends because of it.
+    fn step(&mut self, port: u16, frame: &[u8]) -> Sent;
+}
+
+/// Every entry of the rig with these trees.
+pub fn all_entries(trees: &[Tree]) -> Vec<Entry> {
+    let mut entries = switch_entries(DEVICE_ID);
+    entries.extend(rig_entries());
+    entries.extend(tree_entries(DEVICE_ID, trees));
+    entries
+}
+
+/// The embedded switch, in process.
+#[derive(Debug)]
+pub struct Embedded {
+    switch: Switch,
+    now_us: u64,
+}
+
+impl Embedded {
+    /// A switch that runs the compiled program and has nothing installed.
+    pub fn new() -> Self {
+        let config =
+            SwitchConfig { device_id: DEVICE_ID.into(), cpu_port: CPU_PORT, ..SwitchConfig::default() };
+        Self { switch: Switch::new(program(), config), now_us: 0 }
+    }
+
+    /// A switch with the rig's entries and these trees.
+    pub fn with_trees(trees: &[Tree]) -> Self {
+        let mut embedded = Self::new();
+        embedded.install(&all_entries(trees));
+        embedded
+    }
+
+    /// Packets counted under an index of the counter `events`.
+    ///
+    /// # Panics
+    /// If the program has no such counter or index.
+    pub fn event_count(&self, index: u32) -> u64 {
+        let counter = self.switch.program().counter("events").expect("the program counts events");
+        self.switch.counter_read(counter, index as usize).expect("the index is in range").packets
+    }
+
+    /// All event counters that are not zero.
+    pub fn event_counts(&self) -> Vec<(u32, u64)> {
+        (0..64).map(|index| (index, self.event_count(index))).filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// Lets time pass.
+    pub fn advance(&mut self, microseconds: u64) {
+        self.now_us += microseconds;
+    }
+}
+
+impl Default for Embedded {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Target for Embedded {
+    fn install(&mut self, entries: &[Entry]) {
+        for entry in entries {
+            install(&mut self.switch, entry).unwrap_or_else(|error| panic!("{entry:?}: {error}"));
+        }
+    }
+
+    fn step(&mut self, port: u16, frame: &[u8]) -> Sent {
+        self.now_us += 10;
+        let mut out: Vec<(u16, Vec<u8>)> = Vec::new();
+        self.switch.process(port, frame, self.now_us, &mut out);
+        out.sort();
+        out
+    }
+}
