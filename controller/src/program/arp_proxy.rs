@@ -28,7 +28,7 @@ pub enum Action {
 /// The table's entry.
 pub fn entry(key: Key, action: Action) -> TableEntry {
     let call = match action {
-        Action::Reply { mac } => Call::new("reply", [("mac", mac.into())]),
+        Action::Reply { mac } => Call::new("reply", [("mac", mac.0.into())]),
         Action::Unknown => Call::new("unknown", []),
     };
     exact("arp_proxy", [("target_ip", key.target_ip.into())], call)

@@ -23,7 +23,7 @@ pub fn entry(key: Key) -> TableEntry {
         "arp_sender",
         [
             ("ingress_port", key.ingress_port.into()),
-            ("sender_mac", key.sender_mac.into()),
+            ("sender_mac", key.sender_mac.0.into()),
             ("sender_ip", key.sender_ip.into()),
         ],
         Call::new("NoAction", []),

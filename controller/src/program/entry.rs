@@ -1,8 +1,7 @@
 //! Entries by the names of the P4 program, before they are P4Runtime messages.
 
-use std::net::Ipv4Addr;
-
-use inca_wire::address::MacAddr;
+use inca_p4runtime::client::multicast_group;
+use inca_p4runtime::{EntryBuilder, EntryError, P4Info, Value, p4v1};
 
 use super::Word;
 
@@ -13,6 +12,19 @@ pub enum Entry {
     Table(TableEntry),
     /// A multicast group.
     Multicast(MulticastGroup),
+}
+
+impl Entry {
+    /// The P4Runtime message, checked against the program.
+    pub fn entity(&self, info: &P4Info) -> Result<p4v1::Entity, EntryError> {
+        Ok(match self {
+            Self::Table(entry) => entry.message(info)?.into(),
+            Self::Multicast(group) => {
+                let copies = group.replicas.iter().map(|&(port, replica)| (port.into(), replica.into()));
+                multicast_group(group.id.into(), copies)
+            }
+        })
+    }
 }
 
 /// A table entry by names.
@@ -28,12 +40,33 @@ pub struct TableEntry {
     pub priority: i32,
 }
 
+impl TableEntry {
+    /// The P4Runtime message, checked against the program.
+    pub fn message(&self, info: &P4Info) -> Result<p4v1::TableEntry, EntryError> {
+        let mut builder = EntryBuilder::new(info).table(self.table).priority(self.priority);
+        for (field, value) in &self.matches {
+            builder = match value {
+                Match::Exact(value) => builder.exact(field, value.clone()),
+                Match::Lpm(value, prefix_len) => builder.lpm(field, value.clone(), (*prefix_len).into()),
+                Match::Ternary(value, mask) => builder.ternary(field, value.clone(), mask.clone()),
+            };
+        }
+        match &self.action {
+            EntryAction::Call(call) => builder.action(call.action, call.params.iter().cloned()).build(),
+            EntryAction::Select(calls) => calls
+                .iter()
+                .fold(builder, |builder, call| builder.one_of(call.action, call.params.iter().cloned(), 1))
+                .build(),
+        }
+    }
+}
+
 /// How a key is matched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Match {
     /// The whole value.
     Exact(Value),
-    /// The highest `prefix_len` bits.
+    /// The highest bits, so many of them.
     Lpm(Value, u8),
     /// The bits of the mask, second.
     Ternary(Value, Value),
@@ -72,73 +105,18 @@ pub struct MulticastGroup {
     pub replicas: Vec<(u16, u16)>,
 }
 
-/// An unsigned number: big-endian without leading zeros, at least one byte, as P4Runtime wants it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Value(Vec<u8>);
-
-impl Value {
-    fn new(bytes: &[u8]) -> Self {
-        Self(canonical(bytes).to_vec())
-    }
-
-    /// The bytes.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    /// Bits from the highest one that is set.
-    pub fn bit_len(&self) -> usize {
-        self.0.len() * 8 - self.0.first().map_or(0, |byte| byte.leading_zeros() as usize)
-    }
-}
-
-/// A byte string without its leading zeros, but at least one byte.
-pub fn canonical(bytes: &[u8]) -> &[u8] {
-    match bytes.iter().position(|&byte| byte != 0) {
-        Some(first) => &bytes[first..],
-        None if bytes.is_empty() => &[0],
-        None => &bytes[bytes.len() - 1..],
-    }
-}
-
-macro_rules! value_from_integers {
-    ($($integer:ty),*) => {$(
-        impl From<$integer> for Value {
-            fn from(value: $integer) -> Self {
-                Self::new(&value.to_be_bytes())
-            }
-        }
-    )*};
-}
-
-value_from_integers!(u8, u16, u32, u64);
-
-impl From<bool> for Value {
-    fn from(value: bool) -> Self {
-        Self::from(u8::from(value))
-    }
-}
-
-impl From<Ipv4Addr> for Value {
-    fn from(value: Ipv4Addr) -> Self {
-        Self::new(&value.octets())
-    }
-}
-
-impl From<MacAddr> for Value {
-    fn from(value: MacAddr) -> Self {
-        Self::new(&value.0)
-    }
-}
-
 impl From<&Word> for Value {
     fn from(value: &Word) -> Self {
-        Self::new(&value.to_be_bytes())
+        Self::from(value.to_be_bytes())
     }
 }
 
 /// An entry with exact keys and one action.
-pub(super) fn exact<const N: usize>(table: &'static str, keys: [(&'static str, Value); N], call: Call) -> TableEntry {
+pub(super) fn exact<const N: usize>(
+    table: &'static str,
+    keys: [(&'static str, Value); N],
+    call: Call,
+) -> TableEntry {
     TableEntry {
         table,
         matches: keys.into_iter().map(|(name, value)| (name, Match::Exact(value))).collect(),

@@ -68,7 +68,9 @@ pub fn entries(format: Format) -> Vec<Entry> {
         entries.push(Entry::Table(accumulate_high::entry(key, &high_action(&spec, align))));
     }
     entries.push(Entry::Table(measure::entry(measure::Key { format }, &measure_action(&spec))));
-    entries.extend(normalizations(&spec).into_iter().map(|(key, action)| Entry::Table(normalize::entry(key, &action))));
+    entries.extend(
+        normalizations(&spec).into_iter().map(|(key, action)| Entry::Table(normalize::entry(key, &action))),
+    );
     entries
 }
 
@@ -135,7 +137,8 @@ fn normalizations(spec: &FormatSpec) -> Vec<(normalize::Key, normalize::Action)>
         let highest = narrow - 2 + shift;
         let half_less_one = (1u128 << (shift - 1)) - 1;
         // With shift = w the first term is 2^(2w-1) itself: the sum of both may need a bit more than a lane, so each is a word.
-        let offset = spec.wide(1 << (narrow - 1 + shift)).wrapping_sub(top).wrapping_add(spec.wide(half_less_one));
+        let offset =
+            spec.wide(1 << (narrow - 1 + shift)).wrapping_sub(top).wrapping_add(spec.wide(half_less_one));
         all.push((
             Key { format, value: 1 << highest, mask: from(highest) },
             Action::Round { shift: shift as u8, offset, ones: spec.wide(1), low: spec.low_mask() },

@@ -1,7 +1,7 @@
 //! The P4 program as the controller sees it: one file per table with its typed key and actions.
 //!
-//! Tables give a [`TableEntry`] by names; [`Pipeline`] turns entries into P4Runtime messages by the program's P4Info and says what
-//! does not fit it.
+//! Tables give a [`TableEntry`] by names; [`Entry::entity`] turns it into a P4Runtime message by the program's P4Info, which
+//! [`built_in`] holds.
 
 mod accumulate;
 pub mod accumulate_high;
@@ -14,12 +14,14 @@ pub mod ipv4_lpm;
 pub mod measure;
 pub mod membership;
 pub mod normalize;
+mod pipeline;
 pub mod replica;
 pub mod service;
 pub mod tree;
 mod word;
 
-pub use entry::{Call, Entry, EntryAction, Match, MulticastGroup, TableEntry, Value, canonical};
+pub use entry::{Call, Entry, EntryAction, Match, MulticastGroup, TableEntry};
+pub use pipeline::{built_in, load};
 pub use word::Word;
 
 /// Slots of a switch (`SLOTS` in `p4/constants.p4`).
@@ -61,7 +63,7 @@ impl Reason {
 
 /// Index and name of every cell of the counter `events` that is in use; each packet ends as exactly one of them.
 pub const EVENTS: [(u32, &str); 28] = [
-    (0, "forwarded"),
+    (31, "forwarded"),
     (1, "drop_parser_error"),
     (2, "drop_bad_length"),
     (3, "drop_bad_version"),
@@ -90,3 +92,6 @@ pub const EVENTS: [(u32, &str); 28] = [
     (39, "result"),
     (40, "probe"),
 ];
+
+#[cfg(test)]
+mod tests;

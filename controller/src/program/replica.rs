@@ -2,9 +2,10 @@
 
 use std::net::Ipv4Addr;
 
+use inca_p4runtime::Value;
 use inca_wire::address::MacAddr;
 
-use super::entry::{Call, TableEntry, Value, exact};
+use super::entry::{Call, TableEntry, exact};
 
 /// A replica id, unique in the switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -44,8 +45,8 @@ pub struct Addresses {
 impl Addresses {
     fn params(&self) -> [(&'static str, Value); 6] {
         [
-            ("src_mac", self.src_mac.into()),
-            ("dst_mac", self.dst_mac.into()),
+            ("src_mac", self.src_mac.0.into()),
+            ("dst_mac", self.dst_mac.0.into()),
             ("src_ip", self.src_ip.into()),
             ("dst_ip", self.dst_ip.into()),
             ("dst_port", self.dst_port.into()),

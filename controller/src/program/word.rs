@@ -93,7 +93,11 @@ mod tests {
     fn repeats_fill_every_lane() {
         for lane_bits in [8, 16, 32, 64] {
             let word = Word::repeat(lane_bits, 0xDEAD_BEEF_1234_5678_9ABC_DEF0);
-            let expected = if lane_bits == 64 { 0x1234_5678_9ABC_DEF0 } else { 0x1234_5678_9ABC_DEF0 & ((1 << lane_bits) - 1) };
+            let expected = if lane_bits == 64 {
+                0x1234_5678_9ABC_DEF0
+            } else {
+                0x1234_5678_9ABC_DEF0 & ((1 << lane_bits) - 1)
+            };
             for index in 0..WORD_BITS / lane_bits as usize {
                 assert_eq!(word.lane(lane_bits, index), expected, "{lane_bits}-bit lane {index}");
             }

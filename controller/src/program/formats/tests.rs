@@ -7,7 +7,8 @@ use super::*;
 #[test]
 fn guard_bits_leave_room_for_the_sum() {
     let bfp16 = FormatSpec::of(Format::Bfp16);
-    let expected = [(1, 15), (2, 15), (3, 14), (4, 14), (5, 13), (64, 10), (65, 9), (32768, 1), (32769, 0), (65535, 0)];
+    let expected =
+        [(1, 15), (2, 15), (3, 14), (4, 14), (5, 13), (64, 10), (65, 9), (32768, 1), (32769, 0), (65535, 0)];
     for (world, guard) in expected {
         assert_eq!(bfp16.guard_bits(world), guard, "world {world}");
     }
@@ -22,7 +23,11 @@ fn masks_split_words_into_planes() {
         for lane in 0..2048 / w as usize {
             let ones = (1 << w) - 1;
             let (low, high) = (spec.low_mask().lane(w, lane), spec.high_mask().lane(w, lane));
-            assert_eq!((low, high), if lane % 2 == 0 { (ones, 0) } else { (0, ones) }, "{format} lane {lane}");
+            assert_eq!(
+                (low, high),
+                if lane % 2 == 0 { (ones, 0) } else { (0, ones) },
+                "{format} lane {lane}"
+            );
         }
     }
 }
@@ -49,14 +54,16 @@ fn switch_rounds(spec: &FormatSpec, values: &[i64]) -> Option<(Vec<u64>, u32)> {
     let lane_mask = if wide == 64 { u64::MAX } else { (1 << wide) - 1 };
     let constants = measure_action(spec);
     // T = V + 2^(2w-1).
-    let word = Word::from_lanes(wide, values.iter().map(|&value| (value as u64).wrapping_add(1 << (wide - 1))));
+    let word =
+        Word::from_lanes(wide, values.iter().map(|&value| (value as u64).wrapping_add(1 << (wide - 1))));
     let lanes = 0..2048 / wide as usize;
     let mut widest = 0;
     for i in lanes.clone() {
         let t = word.lane(wide, i);
         let top_bit = t >> constants.top_bit & constants.ones.lane(wide, i);
         let magnitude = t ^ (constants.rest.lane(wide, i) + top_bit);
-        widest |= magnitude + (((magnitude + constants.half.lane(wide, i)) >> w) & constants.low.lane(wide, i));
+        widest |=
+            magnitude + (((magnitude + constants.half.lane(wide, i)) >> w) & constants.low.lane(wide, i));
     }
     // Junk above the lane, as folding leaves it.
     widest |= if wide == 64 { 0 } else { widest << 32 };

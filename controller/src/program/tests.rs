@@ -1,0 +1,153 @@
+//! The typed tables against the compiled program: every name, width and number.
+
+use std::net::Ipv4Addr;
+
+use inca_p4runtime::P4Info;
+use inca_wire::address::MacAddr;
+use inca_wire::packet::{self, Format, PARENT_MEMBER};
+
+use super::*;
+
+fn info() -> P4Info {
+    built_in().unwrap().info
+}
+
+/// One entry of every table and action.
+fn samples() -> Vec<TableEntry> {
+    let (ip, mac) = (Ipv4Addr::new(10, 0, 0, 1), MacAddr([2, 0, 0, 0, 0, 1]));
+    let addresses = replica::Addresses {
+        src_mac: mac,
+        dst_mac: mac,
+        src_ip: ip,
+        dst_ip: ip,
+        dst_port: 9,
+        member: u16::MAX,
+    };
+    let tree = tree::Action {
+        generation: u32::MAX,
+        slots: 16,
+        first_slot: 4080,
+        first_word: 32000,
+        words: 32,
+        format: Format::Bfp16,
+        guard: 15,
+        all_children: u64::MAX,
+        world: u16::MAX,
+        is_root: true,
+        up_group: 1,
+        down_group: 2,
+        resend_interval: 10_000,
+    };
+    let member = |member| membership::Key { tree_id: 1, ingress_port: 254, member };
+    vec![
+        service::entry(service::Key { dst_addr: ip }),
+        arp_sender::entry(arp_sender::Key { ingress_port: 1, sender_mac: mac, sender_ip: ip }),
+        arp_proxy::entry(arp_proxy::Key { target_ip: ip }, arp_proxy::Action::Reply { mac }),
+        arp_proxy::entry(arp_proxy::Key { target_ip: ip }, arp_proxy::Action::Unknown),
+        ipv4_lpm::entry(ipv4_lpm::Key::host(ip), &[1, 2]),
+        ipv4_lpm::entry(ipv4_lpm::Key { dst_addr: ip, prefix_len: 8 }, &[3]),
+        tree::entry(tree::Key { tree_id: 7 }, &tree),
+        membership::entry(member(0), membership::Action::HostChild { child: 1 << 63, replica: 5 }),
+        membership::entry(member(1), membership::Action::SwitchChild { child: 1, replica: 6 }),
+        membership::entry(member(PARENT_MEMBER), membership::Action::Parent),
+        replica::entry(replica::Key { replica: 1 }, &replica::Action::ToChild(addresses)),
+        replica::entry(replica::Key { replica: 2 }, &replica::Action::ToParentLow(addresses)),
+        replica::entry(replica::Key { replica: 3 }, &replica::Action::ToParentHigh(addresses)),
+        normalize::entry(
+            normalize::Key { format: Format::I32, value: 1, mask: 1 },
+            &normalize::Action::Overflow,
+        ),
+    ]
+}
+
+#[test]
+fn every_typed_entry_fits_the_compiled_program() {
+    let info = info();
+    for entry in samples() {
+        entry.message(&info).unwrap_or_else(|error| panic!("{entry:?}: {error}"));
+    }
+    for format in Format::ALL {
+        for entry in formats::entries(format) {
+            entry.entity(&info).unwrap_or_else(|error| panic!("{format}: {error}"));
+        }
+    }
+}
+
+#[test]
+fn every_table_and_action_of_the_program_has_a_type() {
+    let info = info();
+    let mut entries: Vec<_> = samples();
+    for format in Format::ALL {
+        entries.extend(formats::entries(format).into_iter().filter_map(|entry| match entry {
+            Entry::Table(entry) => Some(entry),
+            Entry::Multicast(_) => None,
+        }));
+    }
+    let used = |table: &str, action: &str| {
+        entries.iter().filter(|entry| entry.table == table).any(|entry| match &entry.action {
+            EntryAction::Call(call) => call.action == action,
+            EntryAction::Select(calls) => calls.iter().any(|call| call.action == action),
+        })
+    };
+    use inca_p4runtime::p4config::action_ref::Scope;
+    for table in info.tables() {
+        for action in table.actions.iter().filter(|action| action.scope != Scope::DefaultOnly) {
+            let action = &info.action_by_id(action.id).unwrap().name;
+            // The default of `replica`: no entry of ours says it.
+            if action != "unknown_replica" {
+                assert!(used(&table.name, action), "table {}, action {action}", table.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn lpm_keys_lose_their_host_bits() {
+    let entry = ipv4_lpm::entry(ipv4_lpm::Key { dst_addr: Ipv4Addr::new(10, 1, 2, 3), prefix_len: 0 }, &[1]);
+    assert_eq!(entry.matches[0].1, Match::Lpm(Ipv4Addr::UNSPECIFIED.into(), 0));
+}
+
+/// The value of `name` in `p4/constants.p4`.
+fn constant(name: &str) -> u64 {
+    let source = include_str!("../../../p4/constants.p4");
+    let value = source.lines().find_map(|line| {
+        let words: Vec<_> =
+            line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|w| !w.is_empty()).collect();
+        let at = words.iter().position(|word| *word == name)?;
+        words.get(at + 1).copied()
+    });
+    let value = value.unwrap_or_else(|| panic!("{name} is not in constants.p4"));
+    let parsed = value.strip_prefix("0x").map_or_else(|| value.parse(), |hex| u64::from_str_radix(hex, 16));
+    parsed.unwrap_or_else(|_| panic!("{name} is {value}"))
+}
+
+#[test]
+fn numbers_agree_with_the_p4_source() {
+    assert_eq!(constant("SLOTS"), SLOTS.into());
+    assert_eq!(constant("RESULT_WORDS"), RESULT_WORDS.into());
+    assert_eq!(constant("CPU_PORT"), CPU_PORT.into());
+    assert_eq!(constant("MAX_WORDS"), packet::MAX_WORDS as u64);
+    assert_eq!(constant("INCA_UDP_PORT"), packet::UDP_PORT.into());
+    assert_eq!(constant("INCA_VERSION"), packet::VERSION.into());
+    assert_eq!(constant("PARENT_MEMBER"), PARENT_MEMBER.into());
+    for (name, reason) in
+        [("LINK_PROBE", Reason::LinkProbe), ("ARP", Reason::Arp), ("ANNOUNCE", Reason::Announce)]
+    {
+        assert_eq!(Reason::from_number(constant(&format!("REASON_{name}"))), Some(reason));
+    }
+    for (index, name) in EVENTS {
+        let name = name.to_uppercase();
+        let name = if name.starts_with("DROP_") { name } else { format!("EVENT_{name}") };
+        assert_eq!(constant(&name), index.into(), "{name}");
+    }
+    let source = include_str!("../../../p4/constants.p4");
+    let events = source
+        .lines()
+        .filter(|line| line.contains("bit<32> EVENT_") || line.contains("bit<32> DROP_"))
+        .count();
+    // EVENT_NONE is none.
+    assert_eq!(events - 1, EVENTS.len());
+    let tree_table = info();
+    assert_eq!(tree_table.table("tree").unwrap().size, MAX_TREES as i64);
+    assert_eq!(tree_table.table("replica").unwrap().size, MAX_REPLICAS.into());
+}
