@@ -5,8 +5,9 @@
     tests/run.py unit golden       some of them
     tests/run.py --list            which test belongs to which tier
 
-A Rust test belongs to a tier by its name: `golden` in its path makes it golden, `property` or `prop` property,
-`differential` or `bmv2` differential; everything else is unit. A Rust test that can't run prints a line
+A Rust test belongs to a tier by the name of its program or its path: `golden` makes it golden; `property`,
+`proptests` or a program `tree_...` (whole trees under every single loss or random schedules) property;
+`differential`, `diff_...` or `bmv2` differential; everything else is unit. A Rust test that can't run prints a line
 `skipped: REASON` and returns; it is then counted as skipped. Python tests are pytest's.
 
 Logs and the summary (test.json) go to target/reports.
@@ -36,12 +37,16 @@ PYTHON = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.execut
 
 TIERS = ("unit", "property", "golden", "diff", "net")
 TITLES = {
-    "unit": "unit", "property": "property", "golden": "golden", "diff": "differential", "net": "emulated network",
+    "unit": "unit",
+    "property": "property",
+    "golden": "golden",
+    "diff": "differential",
+    "net": "emulated network",
 }
 RUST_TIERS = (
     ("golden", re.compile(r"golden")),
-    ("property", re.compile(r"propert(y|ies)|\bprops?(_|\b)|_props?\b|proptest")),
-    ("diff", re.compile(r"differential|bmv2|\bdiff(_|\b)")),
+    ("diff", re.compile(r"(^|::|_)(differential|bmv2|diff)(_|::|$)")),
+    ("property", re.compile(r"(^|::|_)(property|properties|prop|props|proptests?)(_|::|$)|^tree_")),
 )
 # Seconds. Generous: they are there against hanging, not as a measure.
 BUILD_LIMIT = 1500
@@ -160,7 +165,8 @@ def build(chosen: Sequence[str]) -> tuple[list[Binary], list[Case]]:
     binaries: list[Binary] = []
     if chosen != ["net"]:
         # Like --keep-going: crates that do not depend on the broken one are still tested.
-        command = ["cargo", "test", "--workspace", "--no-run", "--no-fail-fast", "--message-format=json-render-diagnostics"]
+        command = ["cargo", "test", "--workspace", "--no-run", "--no-fail-fast"]
+        command += ["--message-format=json-render-diagnostics"]
         tests = run(command, BUILD_LIMIT, "build-tests")
         if tests.code != 0:
             rendered = "\n".join(line for line in tests.output.splitlines() if not line.startswith("{"))
@@ -256,7 +262,8 @@ def doc_tests(tier: Tier) -> None:
     names = re.findall(r"^test (.+?) \.\.\. (ok|FAILED|ignored)", done.output, re.MULTILINE)
     for name, verdict in names:
         outcome = {"ok": PASSED, "FAILED": FAILED, "ignored": SKIPPED}[verdict]
-        tier.cases.append(Case(f"doc {name}", outcome, "ignored" if outcome == SKIPPED else failure_text(done.output, name)))
+        reason = {PASSED: "", SKIPPED: "ignored", FAILED: failure_text(done.output, name)}[outcome]
+        tier.cases.append(Case(f"doc {name}", outcome, reason))
     if done.code != 0 and not any(verdict == "FAILED" for _, verdict in names):
         tier.cases.append(Case("doc tests", FAILED, f"{done.end()}\n{last_lines(done.output)}"))
 
@@ -292,7 +299,7 @@ def junit_cases(report: Path) -> list[Case]:
         verdict, reason = PASSED, ""
         for child in node:
             if child.tag in ("failure", "error"):
-                verdict, reason = FAILED, last_lines(child.text or child.get("message", ""), 25)
+                verdict, reason = FAILED, last_lines(child.text or child.get("message") or "", 25)
             elif child.tag == "skipped":
                 verdict, reason = SKIPPED, (child.get("message") or "skipped").removeprefix("skipped: ")
         cases.append(Case(name, verdict, reason))
@@ -311,8 +318,12 @@ def python_diff(tier: Tier) -> None:
 
 def python_net(tier: Tier) -> None:
     """Tests on emulated networks, in namespaces of their own."""
-    isolation = run([PYTHON, "-m", "inca_net", "doctor", "--can-emulate"], 30, "net-doctor",
-                    env={"PYTHONPATH": str(ROOT / "mininet")})
+    isolation = run(
+        [PYTHON, "-m", "inca_net", "doctor", "--can-emulate"],
+        30,
+        "net-doctor",
+        env={"PYTHONPATH": str(ROOT / "mininet")},
+    )
     if isolation.code != 0:
         tier.cases.append(Case("emulated networks", SKIPPED, last_lines(isolation.output, 1).strip()))
         return
@@ -340,8 +351,13 @@ def run(
     log = log_path(label or "list")
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-            start_new_session=True, env=environment,
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=environment,
         )
         code: int | None
         try:

@@ -1,11 +1,11 @@
 """inca-net: emulated networks for inca.
 
-    inca-net up     --topology tree2 --workers 3,1          a network and Mininet's command line
-    inca-net run    --workers 2,2 -- COMMAND ...            a command on every host; {rank}, {world}, {controller} ... filled in
-    inca-net perf   --workers 5,1,2 --loss 0.05             inca-agent perf on every host
-    inca-net check  --workers 2,2                           ping and TCP between hosts while a job runs
-    inca-net demo                                           trains a small network on four workers
-    inca-net doctor                                         what this machine can and can't do
+inca-net up     --topology tree2 --workers 3,1          a network and Mininet's command line
+inca-net run    --workers 2,2 -- COMMAND ...            a command on every host, {rank} and so on filled in
+inca-net perf   --workers 5,1,2 --loss 0.05             inca-agent perf on every host
+inca-net check  --workers 2,2                           ping and TCP between hosts while a job runs
+inca-net demo                                           trains a small network on four workers
+inca-net doctor                                         what this machine can and can't do
 """
 
 from __future__ import annotations
@@ -17,10 +17,15 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import doctor, topology
 from .isolate import EXIT_LOCKED, IsolationError, LockedError, isolated
 from .topology import Network, TopologyError
+
+# Mininet is imported only where a network is built: the rest, doctor above all, works without it.
+if TYPE_CHECKING:
+    from .emulation import Emulation
 
 EXIT_USAGE = 2
 DEFAULT_TIME_LIMIT = 600.0
@@ -70,7 +75,7 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument("--bytes", type=int, default=1_000_000, help="per TCP transfer (default: 1000000)")
 
     demo = add_network_command(commands, "demo", "trains a small network on four workers", run_demo)
-    demo.add_argument("--steps", type=int, default=60, help="training steps (default: 60)")
+    demo.add_argument("--steps", type=int, default=80, help="training steps (default: 80)")
 
     tests = commands.add_parser("pytest", help="pytest inside fresh namespaces (other arguments are pytest's)")
     tests.add_argument("--name", default="pytest", help="name of the lock (default: pytest)")
@@ -84,7 +89,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def add_network_command(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
     name: str,
     text: str,
     function: Callable[[argparse.Namespace], int],
@@ -101,16 +106,27 @@ def add_network_command(
     group.add_argument("--rate", type=float, metavar="MBIT", help="rate of every link in Mbit/s (default: unlimited)")
     run = command.add_argument_group("run")
     run.add_argument(
-        "--switch", choices=("auto", "bmv2", "embedded"), default=os.environ.get("SWITCH", "auto"),
+        "--switch",
+        choices=("auto", "bmv2", "embedded"),
+        default=os.environ.get("SWITCH", "auto"),
         help="default: the environment's SWITCH, else BMv2 if it is on PATH",
     )
-    run.add_argument("--loss-by", choices=("kernel", "switch"), default="kernel",
-                     help="who loses packets: nftables (default) or the embedded switch, seeded")
+    run.add_argument(
+        "--loss-by",
+        choices=("kernel", "switch"),
+        default="kernel",
+        help="who loses packets: nftables (default) or the embedded switch, seeded",
+    )
     run.add_argument("--seed", type=int, default=1, help="of the embedded switch's loss")
     run.add_argument("--name", help="of the run: lock and folder (default: the command or the file's name)")
     run.add_argument("--run-dir", type=Path, help="for logs and outputs (default: target/net/NAME)")
-    run.add_argument("--time-limit", type=float, default=DEFAULT_TIME_LIMIT, metavar="SECONDS",
-                     help=f"everything is ended after so long (default: {DEFAULT_TIME_LIMIT:.0f})")
+    run.add_argument(
+        "--time-limit",
+        type=float,
+        default=DEFAULT_TIME_LIMIT,
+        metavar="SECONDS",
+        help=f"everything is ended after so long (default: {DEFAULT_TIME_LIMIT:.0f})",
+    )
     run.add_argument("--root-hosts", action="store_true", help="run commands on hosts as root instead of nobody")
     command.set_defaults(run=function)
     return command
@@ -127,9 +143,13 @@ def requested_network(arguments: argparse.Namespace, default_workers: str = "2,2
 
         return read_network(arguments.file)
     return topology.shape(
-        arguments.topology or "tree2", arguments.name or arguments.command,
-        topology.parse_workers(arguments.workers or default_workers), arguments.spines or 1,
-        mtu=arguments.mtu, loss=arguments.loss, rate_mbit=arguments.rate,
+        arguments.topology or "tree2",
+        arguments.name or arguments.command,
+        topology.parse_workers(arguments.workers or default_workers),
+        arguments.spines or 1,
+        mtu=arguments.mtu,
+        loss=arguments.loss,
+        rate_mbit=arguments.rate,
     )
 
 
@@ -141,7 +161,10 @@ def chosen_switch(arguments: argparse.Namespace) -> str:
 
 
 def emulate(
-    arguments: argparse.Namespace, network: Network, function: "Callable[[Emulation], int]", time_limit: float | None = None
+    arguments: argparse.Namespace,
+    network: Network,
+    function: Callable[[Emulation], int],
+    time_limit: float | None = None,
 ) -> int:
     """Runs `function` on the network, isolated; every failure ends in a message and an exit code."""
     problem = doctor.why_not()
@@ -154,8 +177,11 @@ def emulate(
 
     name = arguments.name or network.name
     settings = Settings(
-        switch=chosen_switch(arguments), run_dir=arguments.run_dir or ROOT / "target" / "net" / name,
-        loss_by=arguments.loss_by, seed=arguments.seed, privileged_hosts=arguments.root_hosts,
+        switch=chosen_switch(arguments),
+        run_dir=arguments.run_dir or ROOT / "target" / "net" / name,
+        loss_by=arguments.loss_by,
+        seed=arguments.seed,
+        privileged_hosts=arguments.root_hosts,
     )
     try:
         settings.check()
@@ -180,7 +206,7 @@ def emulate(
 def run_up(arguments: argparse.Namespace) -> int:
     """up: a command line, or nothing for a while."""
 
-    def function(emulation: "Emulation") -> int:
+    def function(emulation: Emulation) -> int:
         if arguments.hold is not None:
             deadline = time.monotonic() + arguments.hold
             while time.monotonic() < deadline:
@@ -201,8 +227,9 @@ def run_up(arguments: argparse.Namespace) -> int:
 def run_run(arguments: argparse.Namespace) -> int:
     """run: the user's command on every host; fails if one fails."""
 
-    def function(emulation: "Emulation") -> int:
-        jobs = emulation.start_workers(lambda _worker: arguments.argv, "run")
+    def function(emulation: Emulation) -> int:
+        argv: list[str] = arguments.argv
+        jobs = emulation.start_workers(lambda _worker: argv, "run")
         outcomes = emulation.wait(jobs, arguments.time_limit)
         for outcome in outcomes:
             for line in outcome.text().splitlines():
@@ -218,7 +245,7 @@ def run_perf(arguments: argparse.Namespace) -> int:
     """perf: rank 0's table, and the exit code of all."""
     from .jobs import perf_command
 
-    def function(emulation: "Emulation") -> int:
+    def function(emulation: Emulation) -> int:
         jobs = emulation.start_workers(lambda w: perf_command("perf", arguments.perf_args, json=False), "perf")
         outcomes = emulation.wait(jobs, arguments.time_limit)
         print(outcomes[0].text(), end="")

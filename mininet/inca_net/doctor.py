@@ -15,8 +15,15 @@ from .isolate import IsolationError, isolated
 OK, MISSING, OPTIONAL = "ok", "missing", "absent"
 
 PROGRAMS = {
-    "mnexec": "mininet", "ip": "iproute2", "tc": "iproute2", "ethtool": "ethtool", "nft": "nftables",
-    "ifconfig": "net-tools", "ping": "iputils-ping", "sysctl": "procps", "setpriv": "util-linux",
+    "mnexec": "mininet",
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "ethtool": "ethtool",
+    "nft": "nftables",
+    "ifconfig": "net-tools",
+    "ping": "iputils-ping",
+    "sysctl": "procps",
+    "setpriv": "util-linux",
 }
 OPTIONAL_PROGRAMS = {
     "simple_switch_grpc": "BMv2: without it only the embedded switch runs",
@@ -71,7 +78,8 @@ def program_findings() -> list[Finding]:
         findings.append(Finding(program, OK if path else MISSING, path or f"apt-get install {package}"))
     for module, package in (("mininet", "mininet"), ("yaml", "python3-yaml"), ("numpy", "python3-numpy")):
         found = importlib.util.find_spec(module) is not None
-        findings.append(Finding(f"python {module}", OK if found else MISSING, sys.executable if found else f"apt-get install {package}"))
+        text = sys.executable if found else f"apt-get install {package}"
+        findings.append(Finding(f"python {module}", OK if found else MISSING, text))
     for program, text in OPTIONAL_PROGRAMS.items():
         path = shutil.which(program)
         findings.append(Finding(program, OK if path else OPTIONAL, path or text))
@@ -90,16 +98,33 @@ def program_findings() -> list[Finding]:
 KERNEL_TRIALS: tuple[tuple[str, str, str, str], ...] = (
     ("veth", "ip link show dt0", MISSING, "virtual Ethernet pairs"),
     ("bridge", "ip link add dtbr type bridge", MISSING, "the management network"),
-    ("offloads off", "ethtool -K dt0 tso off gso off gro off lro off tx off rx off sg off", MISSING,
-     "with offloads on, switches see merged frames and unfilled checksums"),
-    ("random loss", "nft 'table netdev dt { chain c { type filter hook egress device \"dt0\" priority 0; "
-                    "numgen random mod 100 < 5 counter drop; }; }'", OPTIONAL, "--loss (nftables numgen on egress)"),
-    ("port isolation", "nft 'table netdev du { chain c { type filter hook ingress device \"dt0\" priority 0; drop; }; }'",
-     MISSING, "keeps fabric frames from the emulation's own kernel"),
+    (
+        "offloads off",
+        "ethtool -K dt0 tso off gso off gro off lro off tx off rx off sg off",
+        MISSING,
+        "with offloads on, switches see merged frames and unfilled checksums",
+    ),
+    (
+        "random loss",
+        'nft \'table netdev dt { chain c { type filter hook egress device "dt0" priority 0; '
+        "numgen random mod 100 < 5 counter drop; }; }'",
+        OPTIONAL,
+        "--loss (nftables numgen on egress)",
+    ),
+    (
+        "port isolation",
+        "nft 'table netdev du { chain c { type filter hook ingress device \"dt0\" priority 0; drop; }; }'",
+        MISSING,
+        "keeps fabric frames from the emulation's own kernel",
+    ),
     ("rate limit", "tc qdisc add dev dt0 root tbf rate 10mbit burst 15k latency 50ms", OPTIONAL, "--rate (tbf)"),
     ("netem", "tc qdisc replace dev dt0 root netem delay 1ms", OPTIONAL, "not used: delay in experiments of your own"),
-    ("IPv6 off", "sysctl -q -w net.ipv6.conf.default.disable_ipv6=1 || ! test -e /proc/sys/net/ipv6", MISSING,
-     "router solicitations reach the switches"),
+    (
+        "IPv6 off",
+        "sysctl -q -w net.ipv6.conf.default.disable_ipv6=1 || ! test -e /proc/sys/net/ipv6",
+        MISSING,
+        "router solicitations reach the switches",
+    ),
 )
 
 
@@ -117,8 +142,8 @@ def kernel_findings() -> list[Finding]:
 
     def inside() -> int:
         report = []
-        subprocess.run(["sh", "-c", "ip link set lo up; ip link add name dt0 type veth peer name dt1; ip link set dt0 up"],
-                       capture_output=True, check=False)
+        pair = "ip link set lo up; ip link add name dt0 type veth peer name dt1; ip link set dt0 up"
+        subprocess.run(["sh", "-c", pair], capture_output=True, check=False)
         for what, command, otherwise, text in KERNEL_TRIALS:
             done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
             state = OK if done.returncode == 0 else otherwise

@@ -7,8 +7,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,7 +17,16 @@ from mininet.log import setLogLevel
 from mininet.net import Mininet
 
 from . import management
-from .nodes import SWITCHES, FabricHost, FabricLink, FabricSwitch, MissingProgramError, find_binary, find_switch, ipv6_off
+from .nodes import (
+    SWITCHES,
+    FabricHost,
+    FabricLink,
+    FabricSwitch,
+    MissingProgramError,
+    find_binary,
+    find_switch,
+    ipv6_off,
+)
 from .processes import Component, ComponentError, Job, Outcome, require, wait_jobs
 from .topology import HostSpec, Network
 
@@ -39,6 +48,8 @@ class Settings:
     controller: bool = True
     controller_args: tuple[str, ...] = ()
     privileged_hosts: bool = False
+    # Further sections of the controller's inventory, such as {"trees": {"stripes": 2}}.
+    inventory: Mapping[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:
         """Raises ValueError for a contradiction, MissingProgramError for a program that is not there."""
@@ -65,8 +76,12 @@ class Worker:
     def fill(self, argv: Sequence[str]) -> list[str]:
         """Replaces {rank}, {world}, {host}, {interface}, {address} and {controller} in each argument."""
         values = {
-            "rank": str(self.rank), "world": str(self.world), "host": self.host.name,
-            "interface": self.host.interface, "address": self.host.address, "controller": self.controller,
+            "rank": str(self.rank),
+            "world": str(self.world),
+            "host": self.host.name,
+            "interface": self.host.interface,
+            "address": self.host.address,
+            "controller": self.controller,
         }
         filled = []
         for argument in argv:
@@ -173,7 +188,10 @@ class Emulation:
         self._net = net
         for switch in spec.switches:
             net.addSwitch(
-                switch.name, cls=SWITCHES[self.settings.switch], device_id=switch.device_id, log_dir=self.run_dir,
+                switch.name,
+                cls=SWITCHES[self.settings.switch],
+                device_id=switch.device_id,
+                log_dir=self.run_dir,
                 extra=self._loss_arguments(switch.device_id),
             )
         for host in spec.hosts:
@@ -189,7 +207,11 @@ class Emulation:
         spec = self.network
         probability = spec.loss if loss is None else loss
         self.net.addLink(
-            a, b, port1=a_port, port2=b_port, mtu=spec.mtu,
+            a,
+            b,
+            port1=a_port,
+            port2=b_port,
+            mtu=spec.mtu,
             loss=probability if self.settings.loss_by == "kernel" else 0.0,
             rate_mbit=spec.rate_mbit if rate_mbit is None else rate_mbit,
         )
@@ -202,17 +224,26 @@ class Emulation:
     def inventory(self) -> str:
         """The controller's list of switches, as YAML (JSON is YAML too)."""
         switches = [
-            {"name": switch.name, "device_id": switch.device_id, "address": self.switch(switch.name).p4runtime_address}
+            {
+                "name": switch.name,
+                "device_id": switch.device_id,
+                "target": self.switch(switch.name).p4runtime_address,
+                "ports": self.network.ports(switch.name),
+            }
             for switch in self.network.switches
         ]
-        return json.dumps({"switches": switches}, indent=2) + "\n"
+        return json.dumps({"switches": switches, **self.settings.inventory}, indent=2) + "\n"
 
     def start_controller(self) -> None:
         """Starts the controller (again)."""
         inventory = self.run_dir / "inventory.yaml"
         inventory.write_text(self.inventory())
         argv = [
-            find_binary("inca-controller"), "--inventory", str(inventory), "--listen", f"0.0.0.0:{CONTROLLER_PORT}",
+            find_binary("inca-controller"),
+            "--inventory",
+            str(inventory),
+            "--listen",
+            f"0.0.0.0:{CONTROLLER_PORT}",
             *self.settings.controller_args,
         ]
         self.controller = Component.start("controller", argv, self.run_dir / "controller.log")
@@ -271,7 +302,13 @@ class Emulation:
 
     def status(self, counters: bool = False) -> dict[str, Any]:
         """The controller's view."""
-        argv = [find_binary("inca-controller"), "status", "--controller", f"http://127.0.0.1:{CONTROLLER_PORT}", "--json"]
+        argv = [
+            find_binary("inca-controller"),
+            "status",
+            "--controller",
+            f"http://127.0.0.1:{CONTROLLER_PORT}",
+            "--json",
+        ]
         if counters:
             argv.append("--counters")
         done = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False)
@@ -282,7 +319,11 @@ class Emulation:
         return result
 
     def start_job(
-        self, host: str, argv: Sequence[str], label: str, privileged: bool | None = None,
+        self,
+        host: str,
+        argv: Sequence[str],
+        label: str,
+        privileged: bool | None = None,
         env: dict[str, str] | None = None,
     ) -> Job:
         """Starts a command on a host; its output goes to a numbered file in the run directory."""
@@ -290,12 +331,18 @@ class Emulation:
         folder = self.run_dir / "jobs"
         folder.mkdir(exist_ok=True)
         return self.host(host).start_job(
-            argv, folder, f"{self._jobs:04}-{label}-{host}", env,
+            argv,
+            folder,
+            f"{self._jobs:04}-{label}-{host}",
+            env,
             self.settings.privileged_hosts if privileged is None else privileged,
         )
 
     def start_workers(
-        self, command: Callable[[Worker], Sequence[str]], label: str, env: dict[str, str] | None = None,
+        self,
+        command: Callable[[Worker], Sequence[str]],
+        label: str,
+        env: dict[str, str] | None = None,
         ranks: Sequence[int] | None = None,
     ) -> list[Job]:
         """Starts `command(worker)` on every host (or on some ranks) at once."""
@@ -307,7 +354,10 @@ class Emulation:
         return wait_jobs(jobs, time_limit, self.check_alive)
 
     def run_workers(
-        self, command: Callable[[Worker], Sequence[str]], label: str, time_limit: float,
+        self,
+        command: Callable[[Worker], Sequence[str]],
+        label: str,
+        time_limit: float,
         env: dict[str, str] | None = None,
     ) -> list[Outcome]:
         """Runs `command(worker)` on every host at once; raises `JobError` if one fails."""

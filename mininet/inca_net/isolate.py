@@ -49,8 +49,8 @@ class LockedError(RuntimeError):
 def isolated(name: str | None, function: Callable[[], int], time_limit: float | None = None) -> int:
     """Runs `function` isolated and returns its exit code; without a name no lock is taken.
 
-    Death by a signal becomes 128 + signal, `time_limit` (seconds) ends in `EXIT_TIMED_OUT`. The calling process stays in
-    the new namespaces, so this is the last thing that it does.
+    Death by a signal becomes 128 + signal, `time_limit` (seconds) ends in `EXIT_TIMED_OUT`. The caller stays in the new
+    namespaces, so this is the last thing that it does.
     """
     lock = None if name is None else acquire_lock(name)
     try:

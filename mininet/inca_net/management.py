@@ -35,7 +35,9 @@ def build(hosts: Sequence[FabricHost]) -> None:
         ]
     subprocess.run(["ip", "-batch", "-"], input="\n".join(lines).encode(), check=True, capture_output=True)
     for index, host in enumerate(hosts):
-        host.cmd(f"ip addr add {management_address(index)}/{prefix} dev {host.name}-mgmt && ip link set {host.name}-mgmt up")
+        host.cmd(
+            f"ip addr add {management_address(index)}/{prefix} dev {host.name}-mgmt && ip link set {host.name}-mgmt up"
+        )
 
 
 def remove() -> None:

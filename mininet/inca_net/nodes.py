@@ -1,6 +1,6 @@
 """Mininet node, link and interface classes for inca. Usable on their own from any Mininet script.
 
-    net = Mininet(switch=EmbeddedSwitch, host=FabricHost, link=FabricLink, controller=None)
+net = Mininet(switch=EmbeddedSwitch, host=FabricHost, link=FabricLink, controller=None)
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ CPU_PORT = 255
 FIRST_P4RUNTIME_PORT = 50051
 READY_SECONDS = 20.0
 UNPRIVILEGED_ID = 65534
-# With segmentation or receive offloads on, a switch gets frames larger than the MTU or merged ones; with transmit checksum
-# offload on, it gets frames whose checksum is not filled in.
+# With segmentation or receive offloads on, a switch gets frames larger than the MTU or merged ones; with transmit
+# checksum offload on, it gets frames whose checksum is not filled in.
 OFFLOADS_OFF = "tso off gso off gro off lro off tx off rx off sg off"
 
 SWITCH_BINARIES = {"bmv2": "simple_switch_grpc", "embedded": "inca-switch"}
@@ -34,8 +34,15 @@ class FabricIntf(Intf):
     """A data-plane interface: MTU set, offloads off, optional loss and rate on what it sends."""
 
     def config(
-        self, mac: str | None = None, ip: str | None = None, ifconfig: str | None = None, up: bool = True,
-        mtu: int = 1500, loss: float = 0.0, rate_mbit: float | None = None, **_params: Any,
+        self,
+        mac: str | None = None,
+        ip: str | None = None,
+        ifconfig: str | None = None,
+        up: bool = True,
+        mtu: int = 1500,
+        loss: float = 0.0,
+        rate_mbit: float | None = None,
+        **_params: Any,
     ) -> dict[str, Any]:
         """Called by Mininet when the interface exists, before any switch starts."""
         name = self.name
@@ -64,7 +71,7 @@ def loss_rules(interface: str, loss: float) -> str:
     """
     share = round(loss * 1_000_000)
     return (
-        f'table netdev inca-loss {{ chain {interface} {{ '
+        f"table netdev inca-loss {{ chain {interface} {{ "
         f'type filter hook egress device "{interface}" priority 0; '
         f"numgen random mod 1000000 < {share} counter drop; }}; }}"
     )
@@ -100,8 +107,13 @@ class FabricHost(Host):
         with stdout.open("wb") as out, stderr.open("wb") as err:
             try:
                 process = subprocess.Popen(
-                    [*command, *argv], stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True,
-                    env={**os.environ, **(env or {})}, cwd="/",
+                    [*command, *argv],
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    start_new_session=True,
+                    env={**os.environ, **(env or {})},
+                    cwd="/",
                 )
             except OSError as error:
                 raise ComponentError(f"{self.name}: can't start {argv[0]}: {error.strerror}") from None
@@ -176,7 +188,7 @@ class FabricSwitch(Switch):
 def ingress_rules(interface: str) -> str:
     """nftables rules that keep what arrives on a switch port from the kernel's own network stack."""
     return (
-        f'table netdev inca-ports {{ chain {interface} {{ '
+        f"table netdev inca-ports {{ chain {interface} {{ "
         f'type filter hook ingress device "{interface}" priority 0; drop; }}; }}'
     )
 
@@ -188,9 +200,20 @@ class Bmv2Switch(FabricSwitch):
 
     def command(self) -> list[str]:
         return [
-            find_switch("bmv2"), "--device-id", str(self.device_id), *self.port_arguments(), "--no-p4",
-            "--log-console", "--log-level", "warn", *self.extra,
-            "--", "--grpc-server-addr", self.p4runtime_address, "--cpu-port", str(CPU_PORT),
+            find_switch("bmv2"),
+            "--device-id",
+            str(self.device_id),
+            *self.port_arguments(),
+            "--no-p4",
+            "--log-console",
+            "--log-level",
+            "warn",
+            *self.extra,
+            "--",
+            "--grpc-server-addr",
+            self.p4runtime_address,
+            "--cpu-port",
+            str(CPU_PORT),
         ]
 
 
@@ -201,8 +224,13 @@ class EmbeddedSwitch(FabricSwitch):
 
     def command(self) -> list[str]:
         return [
-            find_switch("embedded"), "--device-id", str(self.device_id), *self.port_arguments(),
-            "--p4runtime-addr", self.p4runtime_address, *self.extra,
+            find_switch("embedded"),
+            "--device-id",
+            str(self.device_id),
+            *self.port_arguments(),
+            "--p4runtime-addr",
+            self.p4runtime_address,
+            *self.extra,
         ]
 
 
@@ -252,9 +280,20 @@ def can_drop_privileges(program: str) -> bool:
     if program not in _can_drop:
         path = shutil.which(program) or program
         probe = subprocess.run(
-            ["setpriv", f"--reuid={UNPRIVILEGED_ID}", f"--regid={UNPRIVILEGED_ID}", "--clear-groups", "--",
-             "test", "-x", path],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False,
+            [
+                "setpriv",
+                f"--reuid={UNPRIVILEGED_ID}",
+                f"--regid={UNPRIVILEGED_ID}",
+                "--clear-groups",
+                "--",
+                "test",
+                "-x",
+                path,
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
         )
         _can_drop[program] = probe.returncode == 0
     return _can_drop[program]

@@ -1,7 +1,7 @@
 """One TCP transfer between two hosts, checked end to end; both ends print a line of JSON.
 
-    tcp_transfer.py receive ADDRESS PORT BYTES SECONDS
-    tcp_transfer.py send    ADDRESS PORT BYTES SECONDS
+tcp_transfer.py receive ADDRESS PORT BYTES SECONDS
+tcp_transfer.py send    ADDRESS PORT BYTES SECONDS
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 # IFNAMSIZ is 16 with the terminating zero.
@@ -131,17 +131,13 @@ class NetworkRequest:
         hosts = []
         for name, switch in self.hosts:
             if switch not in known:
-                raise TopologyError(
-                    f"host '{name}': unknown switch '{switch}', known are {', '.join(self.switches)}"
-                )
+                raise TopologyError(f"host '{name}': unknown switch '{switch}', known are {', '.join(self.switches)}")
             hosts_on[switch] += 1
             leaf = self.switches.index(switch) + 1
             hosts.append(HostSpec(name, switch, host_address(leaf, hosts_on[switch]), take_port(next_port, switch)))
         check_connected(self.switches, links)
         switches = tuple(SwitchSpec(name, index + 1) for index, name in enumerate(self.switches))
-        network = Network(
-            self.name, switches, tuple(hosts), tuple(links), self.mtu, self.loss, self.rate_mbit
-        )
+        network = Network(self.name, switches, tuple(hosts), tuple(links), self.mtu, self.loss, self.rate_mbit)
         check_interface_names(network)
         return network
 
@@ -190,7 +186,7 @@ def line(name: str, workers: Sequence[int], **options: float | int | None) -> Ne
     return _leaves(name, workers, [], links, options)
 
 
-SHAPES = {"single": single, "tree2": tree2, "tree3": tree3, "line": line}
+SHAPES: dict[str, Callable[..., Network]] = {"single": single, "tree2": tree2, "tree3": tree3, "line": line}
 
 
 def shape(kind: str, name: str, workers: Sequence[int], spines: int = 1, **options: float | int | None) -> Network:

@@ -1,6 +1,6 @@
 """These tests build networks, so the whole pytest process must be isolated: make test-net, or
 
-    PYTHONPATH=mininet /usr/bin/python3 -m inca_net pytest mininet/tests/net
+PYTHONPATH=mininet /usr/bin/python3 -m inca_net pytest mininet/tests/net
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+
 from inca_net.emulation import Emulation, Settings
 from inca_net.nodes import ROOT
 from inca_net.topology import Network

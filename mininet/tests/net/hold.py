@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import bridge
+
 from inca_net import topology
 from inca_net.emulation import Emulation, Settings
 from inca_net.isolate import EXIT_LOCKED, LockedError, isolated

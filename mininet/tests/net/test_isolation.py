@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from inca_net.isolate import EXIT_LOCKED, EXIT_TIMED_OUT, isolated
 
 HOLD = Path(__file__).with_name("hold.py")
@@ -20,8 +21,11 @@ class Held:
 
     def __init__(self, name: str, folder: Path) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(HOLD), name, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True,
+            [sys.executable, str(HOLD), name, str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
 
     def up(self) -> bool:
@@ -31,6 +35,10 @@ class Held:
     def finish(self) -> tuple[int, str]:
         _, error = self.process.communicate("", timeout=30)
         return self.process.returncode, error
+
+
+def interfaces() -> list[str]:
+    return sorted(path.name for path in Path("/sys/class/net").iterdir())
 
 
 def processes_of(parent: int) -> list[int]:
@@ -66,11 +74,12 @@ def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
 
 
 def test_networks_of_two_runs_do_not_touch(tmp_path: Path) -> None:
-    before = sorted(os.listdir("/sys/class/net"))
+    before = interfaces()
     # The same interface names in both.
     first, second = Held("first", tmp_path / "1"), Held("second", tmp_path / "2")
-    assert first.up() and second.up()
-    assert sorted(os.listdir("/sys/class/net")) == before
+    assert first.up()
+    assert second.up()
+    assert interfaces() == before
     assert first.finish() == (0, "")
     assert second.finish() == (0, "")
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 from conftest import Start
+from mininet.node import Node
+
 from inca_net import topology
 from inca_net.processes import ComponentError, JobError, require
 from inca_net.topology import LinkRequest, NetworkRequest
-from mininet.node import Node
 
 BRIDGE = {"switch": "bridge", "controller": False}
 
@@ -20,8 +21,12 @@ def offloads_on(node: Node, interface: str) -> set[str]:
     """Those of the offloads that matter which are on."""
     text = node.cmd(f"ethtool -k {interface}")
     watched = {
-        "rx-checksumming", "tx-checksumming", "tcp-segmentation-offload", "generic-segmentation-offload",
-        "generic-receive-offload", "large-receive-offload",
+        "rx-checksumming",
+        "tx-checksumming",
+        "tcp-segmentation-offload",
+        "generic-segmentation-offload",
+        "generic-receive-offload",
+        "large-receive-offload",
     }
     return {line.split(":")[0] for line in text.splitlines() if line.split(":")[0] in watched and ": on" in line}
 
@@ -30,8 +35,10 @@ def dropped(text: str) -> int:
     """Packets dropped by the loss rules in nft's JSON."""
     return sum(
         part["counter"]["packets"]
-        for entry in json.loads(text)["nftables"] if "rule" in entry
-        for part in entry["rule"]["expr"] if isinstance(part, dict) and "counter" in part
+        for entry in json.loads(text)["nftables"]
+        if "rule" in entry
+        for part in entry["rule"]["expr"]
+        if isinstance(part, dict) and "counter" in part
     )
 
 
@@ -76,7 +83,9 @@ def test_loss_hits_both_directions_of_every_link(start: Start) -> None:
         address = {host.name: host.address for host in emulation.network.hosts}[target]
         argv = ["ping", "-n", "-q", "-c", "150", "-i", "0.002", "-W", "1", address]
         emulation.wait([emulation.start_job(source, argv, "ping", True)], 20)
-    rules = subprocess.run(["nft", "-j", "list", "table", "netdev", "inca-loss"], capture_output=True, text=True, check=True)
+    rules = subprocess.run(
+        ["nft", "-j", "list", "table", "netdev", "inca-loss"], capture_output=True, text=True, check=True
+    )
     chains = {entry["chain"]["name"] for entry in json.loads(rules.stdout)["nftables"] if "chain" in entry}
     assert chains == {"leaf1-eth1", "leaf1-eth2", "leaf2-eth1", "leaf2-eth2", "spine1-eth1", "spine1-eth2"}
     assert dropped(rules.stdout) > 60

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from inca_net import topology
 from inca_net.topology import LinkRequest, Network, NetworkRequest, TopologyError
 
@@ -15,7 +16,9 @@ def test_single_switch_has_one_leaf_and_no_links() -> None:
     network = topology.single("n", [3])
     assert [switch.name for switch in network.switches] == ["leaf1"]
     assert [(host.name, host.port, host.address) for host in network.hosts] == [
-        ("h1", 1, "10.0.1.1"), ("h2", 2, "10.0.1.2"), ("h3", 3, "10.0.1.3"),
+        ("h1", 1, "10.0.1.1"),
+        ("h2", 2, "10.0.1.2"),
+        ("h3", 3, "10.0.1.3"),
     ]
     assert network.links == ()
 
@@ -37,7 +40,11 @@ def test_leaf_without_workers_is_kept() -> None:
 def test_three_levels_put_two_leaves_under_an_aggregation_switch() -> None:
     network = topology.tree3("n", [1, 1, 1])
     assert ends(network) == {
-        ("leaf1", "agg1"), ("leaf2", "agg1"), ("leaf3", "agg2"), ("agg1", "core1"), ("agg2", "core1"),
+        ("leaf1", "agg1"),
+        ("leaf2", "agg1"),
+        ("leaf3", "agg2"),
+        ("agg1", "core1"),
+        ("agg2", "core1"),
     }
 
 
@@ -51,9 +58,7 @@ def test_device_ids_count_from_one_and_addresses_are_unique() -> None:
     assert len({host.address for host in network.hosts}) == 21
 
 
-@pytest.mark.parametrize(
-    ("text", "workers"), [("5,1,2", [5, 1, 2]), ("3+1", [3, 1]), ("2+0", [2, 0]), ("4", [4])]
-)
+@pytest.mark.parametrize(("text", "workers"), [("5,1,2", [5, 1, 2]), ("3+1", [3, 1]), ("2+0", [2, 0]), ("4", [4])])
 def test_workers_per_leaf_are_read(text: str, workers: list[int]) -> None:
     assert topology.parse_workers(text) == workers
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from inca_net.topology import TopologyError
 from inca_net.topology_file import parse_network, read_network
 
@@ -23,7 +24,8 @@ links:
 def test_graph_is_read() -> None:
     network = parse_network(GRAPH, "f.yaml", "f")
     assert (network.name, network.mtu, network.loss) == ("mine", 9500, 0.01)
-    assert [(link.a, link.loss, link.rate_mbit) for link in network.links] == [("leaf1", None, None), ("leaf2", 0.2, 100)]
+    links = [(link.a, link.loss, link.rate_mbit) for link in network.links]
+    assert links == [("leaf1", None, None), ("leaf2", 0.2, 100)]
     assert [(host.name, host.switch) for host in network.hosts] == [("h1", "leaf1"), ("h2", "leaf2")]
 
 
@@ -75,7 +77,7 @@ def test_mistakes_are_named_with_line_and_column(text: str, complaint: str) -> N
 
 
 def test_unreadable_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(TopologyError, match="absent.yaml: No such file"):
+    with pytest.raises(TopologyError, match=r"absent\.yaml: No such file"):
         read_network(tmp_path / "absent.yaml")
     (tmp_path / "latin.yaml").write_bytes(b"name: \xe9\n")
     with pytest.raises(TopologyError, match="byte 6: not UTF-8"):

@@ -1,0 +1,86 @@
+# One command each; `make` alone lists them. Everything that is built or measured lands in target/.
+
+PYTHON  := /usr/bin/python3
+INCANET := PYTHONPATH=mininet $(PYTHON) -m inca_net
+RUFF    := target/python/bin/ruff
+export PYTHONDONTWRITEBYTECODE := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build p4 test test-unit test-property test-golden test-diff test-net lint fmt demo perf check up doctor \
+        bench-dataplane clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "  SWITCH=bmv2|embedded chooses the switch for demo, perf, check and up (default: BMv2 if it is on PATH)."
+	@echo "  ARGS='...' adds options, for example: make perf ARGS='--topology tree3 --workers 5,1,2 --loss 0.01'"
+
+setup: ## install Debian's packages and the Python tools (needs root for the packages)
+	@sh mininet/setup.sh
+
+build: ## build the programs (release) into target/release
+	cargo build --release --workspace --bins
+
+p4: ## compile p4/ into p4/compiled/ (needs p4c)
+	@if command -v p4c-bm2-ss >/dev/null; then $(PYTHON) p4/build.py; \
+	else echo "p4c-bm2-ss not found: p4/compiled/ is left as committed"; $(PYTHON) p4/build.py --check; fi
+
+test: ## all test tiers that can run here
+	@$(PYTHON) tests/run.py
+
+test-unit: ## tier unit
+	@$(PYTHON) tests/run.py unit
+
+test-property: ## tier property
+	@$(PYTHON) tests/run.py property
+
+test-golden: ## tier golden, and whether p4/compiled/ is fresh
+	@$(PYTHON) tests/run.py golden
+
+test-diff: ## tier differential: reference model, embedded switch and BMv2 against each other
+	@$(PYTHON) tests/run.py diff
+
+test-net: ## tier emulated network: Mininet with both switches
+	@$(PYTHON) tests/run.py net
+
+lint: $(RUFF) ## rustfmt, clippy, ruff, mypy: no changes
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	$(RUFF) check mininet tests/run.py tests/runner
+	$(RUFF) format --check mininet tests/run.py tests/runner
+	MYPYPATH=mininet $(PYTHON) -m mypy mininet/inca_net tests/run.py
+
+fmt: $(RUFF) ## format Rust and Python
+	cargo fmt --all
+	$(RUFF) check --fix --select I mininet tests/run.py tests/runner
+	$(RUFF) format mininet tests/run.py tests/runner
+
+$(RUFF):
+	$(PYTHON) -m venv target/python
+	target/python/bin/pip install --quiet --disable-pip-version-check ruff==0.17.6
+
+demo: setup-if-needed build ## train a small network whose gradients the switches sum (about a minute)
+	@$(INCANET) demo $(ARGS)
+
+perf: build ## a sweep of inca-agent perf over an emulated network
+	@$(INCANET) perf $(ARGS)
+
+check: build ## ping and TCP between the hosts while a job runs
+	@$(INCANET) check $(ARGS)
+
+up: build ## a network and Mininet's command line
+	@$(INCANET) up $(ARGS)
+
+doctor: ## what this machine can and can't do
+	@$(INCANET) doctor
+
+bench-dataplane: ## measure the P4 program's packet rates (see bench/)
+	@if [ -f bench/dataplane.py ]; then $(PYTHON) bench/dataplane.py $(ARGS); \
+	else cargo run --release -p inca-bench -- $(ARGS); fi
+
+.PHONY: setup-if-needed
+setup-if-needed:
+	@sh mininet/setup.sh --if-needed
+
+clean: ## remove target/
+	rm -rf target
