@@ -14,6 +14,12 @@ pub enum Entry {
     Multicast(MulticastGroup),
 }
 
+impl From<TableEntry> for Entry {
+    fn from(entry: TableEntry) -> Self {
+        Self::Table(entry)
+    }
+}
+
 impl Entry {
     /// The P4Runtime message, checked against the program.
     pub fn entity(&self, info: &P4Info) -> Result<p4v1::Entity, EntryError> {

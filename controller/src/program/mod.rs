@@ -13,6 +13,7 @@ pub mod formats;
 pub mod ipv4_lpm;
 pub mod measure;
 pub mod membership;
+pub mod node;
 pub mod normalize;
 mod pipeline;
 pub mod replica;
