@@ -3,7 +3,7 @@
 #ifndef INCA_ACCUMULATE
 #define INCA_ACCUMULATE
 
-// How a packet's lanes meet the accumulator. Keys of the tables accumulate_low and accumulate_high.
+// How a packet's lanes meet the accumulator. Keys of the tables accumulate, accumulate_low and accumulate_high.
 const bit<8> ALIGN_NONE          = 0;  // nothing to add
 const bit<8> ALIGN_CLEAR         = 1;  // first contribution, all zeros
 const bit<8> ALIGN_STORE         = 2;  // first non-zero contribution, from a host
@@ -13,90 +13,139 @@ const bit<8> ALIGN_STORE_PARTIAL = 5;  // the same three from a switch: wide lan
 const bit<8> ALIGN_ADD_PARTIAL   = 6;
 const bit<8> ALIGN_RAISE_PARTIAL = 7;
 
-// `accumulator` holds the two planes of a slot's word i at 2 i and 2 i + 1. Every operand has room in each of its wide lanes,
-// so nothing crosses from lane to lane.
-control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> accumulator) {
+// The accumulator has two wide words per word of payload, one per plane. Every operand has room in each of its wide lanes, so
+// nothing crosses from lane to lane.
+//
+// A narrow word brings both planes: its even lanes, the low half of every pair, and its odd lanes, the high half. The low half is
+// shifted up to its place; the high half is brought down and up in one go, so `high_shift` is lane_bits less that shift.
+control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> low, register<word_t> high) {
     word_t sum;
     bit<32> index;
 
-#define LANES(i) hdr.low[i].lanes
-#define UPDATE(plane, i, value) \
-        index = meta.accumulator_index + (2 * i + plane); \
-        accumulator.read(sum, index); \
-        sum = value; \
-        accumulator.write(index, sum);
-#define REPLACE(plane, i, value) \
-        index = meta.accumulator_index + (2 * i + plane); \
-        sum = value; \
-        accumulator.write(index, sum);
+#define LANES(i)     hdr.low[i].lanes
+#define LOW_PART(i)  ((LANES(i) & low_half) << meta.align_low.shift_packet)
+#define HIGH_PART(i) ((LANES(i) & high_half) >> meta.align_high.shift_packet)
 
-    @name(".clear_low")
-    action clear_low() {
-#define OP(i) REPLACE(0, i, 0)
-        FOR_EACH_WORD(meta.words, OP)
+#define AT(i) index = meta.word_index + i;
+#define PUT(plane, value) \
+        sum = value; \
+        plane.write(index, sum);
+#define UPDATE(plane, value) \
+        plane.read(sum, index); \
+        sum = value; \
+        plane.write(index, sum);
+
+    // Hosts alone below this switch: both planes meet the packet alike.
+    @name(".clear")
+    action clear() {
+#define OP(i) AT(i) PUT(low, 0) PUT(high, 0)
+        FOR_EACH_WORD(hdr.inca.words, OP)
 #undef OP
     }
 
-    // `mask`: the low half of every pair of lanes.
-    @name(".store_low")
-    action store_low(word_t mask) {
-#define OP(i) REPLACE(0, i, (LANES(i) & mask) << meta.align_low.shift_packet)
-        FOR_EACH_WORD(meta.words, OP)
+    @name(".store")
+    action store(word_t low_half, word_t high_half) {
+#define OP(i) AT(i) PUT(low, LOW_PART(i)) PUT(high, HIGH_PART(i))
+        FOR_EACH_WORD(hdr.inca.words, OP)
 #undef OP
     }
 
-    @name(".add_low")
-    action add_low(word_t mask) {
-#define OP(i) UPDATE(0, i, sum + ((LANES(i) & mask) << meta.align_low.shift_packet))
-        FOR_EACH_WORD(meta.words, OP)
+    @name(".add")
+    action add(word_t low_half, word_t high_half) {
+#define OP(i) AT(i) UPDATE(low, sum + LOW_PART(i)) UPDATE(high, sum + HIGH_PART(i))
+        FOR_EACH_WORD(hdr.inca.words, OP)
 #undef OP
     }
 
     // For formats without an exponent.
-    @name(".add_low_unshifted")
-    action add_low_unshifted(word_t mask) {
-#define OP(i) UPDATE(0, i, sum + (LANES(i) & mask))
-        FOR_EACH_WORD(meta.words, OP)
+    @name(".add_unshifted")
+    action add_unshifted(word_t low_half, word_t high_half) {
+#define OP(i) AT(i) UPDATE(low, sum + (LANES(i) & low_half)) UPDATE(high, sum + HIGH_PART(i))
+        FOR_EACH_WORD(hdr.inca.words, OP)
+#undef OP
+    }
+
+    @name(".raise")
+    action raise(word_t low_half, word_t high_half) {
+#define OP(i) \
+        AT(i) \
+        UPDATE(low, (sum >> meta.align_low.shift_accumulator) + LOW_PART(i)) \
+        UPDATE(high, (sum >> meta.align_low.shift_accumulator) + HIGH_PART(i))
+        FOR_EACH_WORD(hdr.inca.words, OP)
+#undef OP
+    }
+
+    // What each ALIGN_* means for a format, with its masks. Filled by the controller, once per format.
+    @name(".accumulate")
+    table accumulate {
+        key = {
+            meta.format: exact @name("format");
+            meta.align_low.how: exact @name("align");
+        }
+        actions = { clear; store; add; add_unshifted; raise; @defaultonly NoAction; }
+        default_action = NoAction();
+        size = 128;
+    }
+
+    // Switches among the children: each plane for itself.
+    @name(".clear_low")
+    action clear_low() {
+#define OP(i) AT(i) PUT(low, 0)
+        FOR_EACH_WORD(hdr.inca.words, OP)
+#undef OP
+    }
+
+    @name(".store_low")
+    action store_low(word_t low_half) {
+#define OP(i) AT(i) PUT(low, LOW_PART(i))
+        FOR_EACH_WORD(hdr.inca.words, OP)
+#undef OP
+    }
+
+    @name(".add_low")
+    action add_low(word_t low_half) {
+#define OP(i) AT(i) UPDATE(low, sum + LOW_PART(i))
+        FOR_EACH_WORD(hdr.inca.words, OP)
 #undef OP
     }
 
     @name(".raise_low")
-    action raise_low(word_t mask) {
-#define OP(i) UPDATE(0, i, (sum >> meta.align_low.shift_accumulator) + ((LANES(i) & mask) << meta.align_low.shift_packet))
-        FOR_EACH_WORD(meta.words, OP)
+    action raise_low(word_t low_half) {
+#define OP(i) AT(i) UPDATE(low, (sum >> meta.align_low.shift_accumulator) + LOW_PART(i))
+        FOR_EACH_WORD(hdr.inca.words, OP)
 #undef OP
     }
 
     @name(".store_partial_low")
     action store_partial_low() {
-#define OP(i) REPLACE(0, i, LANES(i))
-        FOR_EACH_WORD(meta.words, OP)
+#define OP(i) AT(i) PUT(low, LANES(i))
+        FOR_EACH_WORD(hdr.inca.words, OP)
 #undef OP
     }
 
     @name(".add_partial_low")
     action add_partial_low() {
-#define OP(i) UPDATE(0, i, sum + (LANES(i) >> meta.align_low.shift_packet))
-        FOR_EACH_WORD(meta.words, OP)
+#define OP(i) AT(i) UPDATE(low, sum + (LANES(i) >> meta.align_low.shift_packet))
+        FOR_EACH_WORD(hdr.inca.words, OP)
 #undef OP
     }
 
     @name(".raise_partial_low")
     action raise_partial_low() {
-#define OP(i) UPDATE(0, i, (sum >> meta.align_low.shift_accumulator) + LANES(i))
-        FOR_EACH_WORD(meta.words, OP)
+#define OP(i) AT(i) UPDATE(low, (sum >> meta.align_low.shift_accumulator) + LANES(i))
+        FOR_EACH_WORD(hdr.inca.words, OP)
 #undef OP
     }
 
-    // What each ALIGN_* means for a format, with its mask. Filled by the controller, once per format.
+    // As `accumulate`, for the low plane. Filled by the controller, once per format.
     @name(".accumulate_low")
     table accumulate_low {
         key = {
-            meta.tree.format: exact @name("format");
+            meta.format: exact @name("format");
             meta.align_low.how: exact @name("align");
         }
         actions = {
-            clear_low; store_low; add_low; add_low_unshifted; raise_low;
+            clear_low; store_low; add_low; raise_low;
             store_partial_low; add_partial_low; raise_partial_low; @defaultonly NoAction;
         }
         default_action = NoAction();
@@ -105,60 +154,58 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
 
     @name(".clear_high")
     action clear_high() {
-#define OP(i) REPLACE(1, i, 0)
-        FOR_EACH_WORD(meta.words, OP)
+#define OP(i) AT(i) PUT(high, 0)
+        FOR_EACH_WORD(hdr.inca.words, OP)
 #undef OP
     }
 
-    // `mask`: the high half of every pair of lanes. It is brought down to the low half and shifted up to its place in one go:
-    // meta.align_high.shift_packet is lane_bits less what the low plane is shifted up.
     @name(".store_high")
-    action store_high(word_t mask) {
-#define OP(i) REPLACE(1, i, (LANES(i) & mask) >> meta.align_high.shift_packet)
-        FOR_EACH_WORD(meta.words, OP)
+    action store_high(word_t high_half) {
+#define OP(i) AT(i) PUT(high, HIGH_PART(i))
+        FOR_EACH_WORD(hdr.inca.words, OP)
 #undef OP
     }
 
     @name(".add_high")
-    action add_high(word_t mask) {
-#define OP(i) UPDATE(1, i, sum + ((LANES(i) & mask) >> meta.align_high.shift_packet))
-        FOR_EACH_WORD(meta.words, OP)
+    action add_high(word_t high_half) {
+#define OP(i) AT(i) UPDATE(high, sum + HIGH_PART(i))
+        FOR_EACH_WORD(hdr.inca.words, OP)
 #undef OP
     }
 
     @name(".raise_high")
-    action raise_high(word_t mask) {
-#define OP(i) UPDATE(1, i, (sum >> meta.align_high.shift_accumulator) + ((LANES(i) & mask) >> meta.align_high.shift_packet))
-        FOR_EACH_WORD(meta.words, OP)
+    action raise_high(word_t high_half) {
+#define OP(i) AT(i) UPDATE(high, (sum >> meta.align_high.shift_accumulator) + HIGH_PART(i))
+        FOR_EACH_WORD(hdr.inca.words, OP)
 #undef OP
     }
 
     @name(".store_partial_high")
     action store_partial_high() {
-#define OP(i) REPLACE(1, i, LANES(i))
-        FOR_EACH_WORD(meta.words, OP)
+#define OP(i) AT(i) PUT(high, LANES(i))
+        FOR_EACH_WORD(hdr.inca.words, OP)
 #undef OP
     }
 
     @name(".add_partial_high")
     action add_partial_high() {
-#define OP(i) UPDATE(1, i, sum + (LANES(i) >> meta.align_high.shift_packet))
-        FOR_EACH_WORD(meta.words, OP)
+#define OP(i) AT(i) UPDATE(high, sum + (LANES(i) >> meta.align_high.shift_packet))
+        FOR_EACH_WORD(hdr.inca.words, OP)
 #undef OP
     }
 
     @name(".raise_partial_high")
     action raise_partial_high() {
-#define OP(i) UPDATE(1, i, (sum >> meta.align_high.shift_accumulator) + LANES(i))
-        FOR_EACH_WORD(meta.words, OP)
+#define OP(i) AT(i) UPDATE(high, (sum >> meta.align_high.shift_accumulator) + LANES(i))
+        FOR_EACH_WORD(hdr.inca.words, OP)
 #undef OP
     }
 
-    // As accumulate_low. Filled by the controller, once per format.
+    // As `accumulate`, for the high plane. Filled by the controller, once per format.
     @name(".accumulate_high")
     table accumulate_high {
         key = {
-            meta.tree.format: exact @name("format");
+            meta.format: exact @name("format");
             meta.align_high.how: exact @name("align");
         }
         actions = {
@@ -170,16 +217,25 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
     }
 
     apply {
-        if (meta.align_low.how != ALIGN_NONE) {
-            accumulate_low.apply();
-        }
-        if (meta.align_high.how != ALIGN_NONE) {
-            accumulate_high.apply();
+        if (meta.role == ROLE_HOST_CHILD) {
+            if (meta.align_low.how != ALIGN_NONE) {
+                accumulate.apply();
+            }
+        } else {
+            if (meta.align_low.how != ALIGN_NONE) {
+                accumulate_low.apply();
+            }
+            if (meta.align_high.how != ALIGN_NONE) {
+                accumulate_high.apply();
+            }
         }
     }
 #undef LANES
+#undef LOW_PART
+#undef HIGH_PART
+#undef AT
+#undef PUT
 #undef UPDATE
-#undef REPLACE
 }
 
 #endif

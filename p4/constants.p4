@@ -50,24 +50,23 @@ const bit<16> WORD_BYTES = 256;
 
 // Header lengths in bytes.
 const bit<32> ETHERNET_BYTES = 14;
-const bit<32> ETHERNET_MIN_FRAME_BYTES = 60;
 const bit<16> IPV4_BYTES = 20;
 const bit<16> UDP_BYTES  = 8;
 const bit<16> INCA_BYTES = 40;
 
-// What a switch has room for. The accumulator has two wide words per word of payload, the result store one.
+// What a switch has room for: slots, and words of payload in all of them together.
 #define SLOTS 4096
-#define RESULT_WORDS 32768
-#define ACCUMULATOR_WORDS 65536
+#define SLOT_WORDS 32768
 
 // Why a packet went to the controller (packet_in.reason).
 const bit<7> REASON_LINK_PROBE = 1;
 const bit<7> REASON_ARP        = 2;
 const bit<7> REASON_ANNOUNCE   = 3;
 
-// Indices of the counter `events`: each packet ends as exactly one of them.
+// What became of a packet: indices of the counter `events`, one for each packet.
 #define EVENTS 64
 const bit<32> EVENT_NONE             = 0;
+// Dropped, and why.
 const bit<32> DROP_PARSER_ERROR      = 1;
 const bit<32> DROP_BAD_LENGTH        = 2;
 const bit<32> DROP_BAD_VERSION       = 3;
@@ -86,15 +85,18 @@ const bit<32> DROP_NO_ROUTE          = 15;
 const bit<32> DROP_TTL_EXPIRED       = 16;
 const bit<32> DROP_ARP_UNKNOWN       = 17;
 const bit<32> DROP_UNKNOWN_ETHERTYPE = 18;
-const bit<32> EVENT_FORWARDED        = 31;
-const bit<32> EVENT_TO_CONTROLLER    = 32;
-const bit<32> EVENT_FROM_CONTROLLER  = 33;
-const bit<32> EVENT_ARP_REPLY        = 34;
-const bit<32> EVENT_CONTRIBUTION     = 35;
-const bit<32> EVENT_COMPLETED        = 36;
-const bit<32> EVENT_REPLAY           = 37;
-const bit<32> EVENT_RESEND           = 38;
-const bit<32> EVENT_RESULT           = 39;
-const bit<32> EVENT_PROBE            = 40;
+// Taken in by a slot: nothing of it goes on.
+const bit<32> EVENT_CONTRIBUTION     = 31;
+// Sent on as it is.
+const bit<32> EVENT_FORWARDED        = 32;
+const bit<32> EVENT_TO_CONTROLLER    = 33;
+const bit<32> EVENT_FROM_CONTROLLER  = 34;
+const bit<32> EVENT_ARP_REPLY        = 35;
+// Turned into a new packet, which gets its addresses in the egress.
+const bit<32> EVENT_COMPLETED        = 48;
+const bit<32> EVENT_REPLAY           = 49;
+const bit<32> EVENT_RESEND           = 50;
+const bit<32> EVENT_RESULT           = 51;
+const bit<32> EVENT_PROBE            = 52;
 
 #endif

@@ -7,7 +7,7 @@ control IncaVerifyChecksum(inout headers_t hdr, inout metadata_t meta) {
 control IncaComputeChecksum(inout headers_t hdr, inout metadata_t meta) {
     apply {
         // Forwarded packets have theirs updated with the TTL; copies of sums and results are new packets.
-        update_checksum(meta.readdress == 1,
+        update_checksum(meta.event >= EVENT_COMPLETED,
             { hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.diffserv, hdr.ipv4.total_length, hdr.ipv4.identification,
               hdr.ipv4.flags, hdr.ipv4.fragment_offset, hdr.ipv4.ttl, hdr.ipv4.protocol, hdr.ipv4.src_addr, hdr.ipv4.dst_addr },
             hdr.ipv4.checksum, HashAlgorithm.csum16);

@@ -66,7 +66,7 @@ control IncaEgress(inout headers_t hdr, inout metadata_t meta, inout standard_me
             hdr.packet_in.setValid();
             hdr.packet_in.ingress_port = standard_metadata.ingress_port;
             hdr.packet_in.reason = meta.reason;
-        } else if (meta.readdress == 1) {
+        } else if (meta.event >= EVENT_COMPLETED) {
             if (standard_metadata.egress_rid != 0) {
                 meta.replica = standard_metadata.egress_rid;
             }

@@ -41,7 +41,6 @@ control Arp(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_
 
     @name(".unknown")
     action unknown() {
-        meta.drops = 1;
         meta.event = DROP_ARP_UNKNOWN;
     }
 
@@ -102,7 +101,6 @@ control Ipv4Forwarding(inout headers_t hdr, inout metadata_t meta, inout standar
 
     apply {
         if (hdr.ipv4.ttl <= 1) {
-            meta.drops = 1;
             meta.event = DROP_TTL_EXPIRED;
         } else {
             if (hdr.udp.isValid()) {
@@ -114,7 +112,6 @@ control Ipv4Forwarding(inout headers_t hdr, inout metadata_t meta, inout standar
             }
             // A table with a selector has no default action of its own on this target.
             if (!ipv4_lpm.apply().hit) {
-                meta.drops = 1;
                 meta.event = DROP_NO_ROUTE;
             }
         }

@@ -105,19 +105,6 @@ struct headers_t {
     payload_word_t[MAX_WORDS] high;
 }
 
-// What the pipeline still needs of the packet's tree, set by the table `tree`.
-struct tree_t {
-    bit<8>  format;
-    bit<8>  lane_bits;        // w: bits of a narrow lane
-    bit<16> guard;            // guard bits
-    bit<64> all_children;     // one bit per child
-    bit<16> world;            // ranks in the group
-    bit<1>  is_root;
-    bit<16> up_group;
-    bit<16> down_group;
-    bit<32> resend_interval;  // microseconds
-}
-
 // Scalars of one plane of a slot.
 struct plane_t {
     bit<64> children;         // who contributed
@@ -133,9 +120,27 @@ struct alignment_t {
     bit<8> shift_accumulator;
 }
 
-// A slot's scalars, unpacked.
-struct slot_t {
+// Every field is cleared for every packet, at a price: none is kept here that can be computed where it is used.
+struct metadata_t {
+    bit<32> event;             // what became of the packet: EVENT_* or DROP_*; 0 while nothing is decided
+    bit<7>  reason;            // why it goes to the controller
+    // The sender and its tree, as the table `membership` knows them.
+    bit<16> member_key;
+    bit<8>  role;              // ROLE_*
+    bit<64> child;             // the sender's bit
+    bit<16> replica;           // of copies to the sender
     bit<32> generation;
+    bit<8>  format;
+    bit<8>  lane_bits;         // w: bits of a narrow lane
+    bit<16> guard;             // guard bits
+    bit<64> all_children;
+    bit<16> world;             // ranks in the group
+    bit<16> up_group;          // 0 at the root
+    bit<16> down_group;
+    bit<32> resend_interval;   // microseconds
+    // The slot: where its scalars are, where its words begin, and its scalars unpacked.
+    bit<32> slot_index;
+    bit<32> word_index;
     bit<32> sequence;
     bit<32> tag;
     bit<32> resent_at;
@@ -144,28 +149,8 @@ struct slot_t {
     bit<8>  flags;
     plane_t low;
     plane_t high;
-}
-
-struct metadata_t {
-    bit<32> event;             // what became of the packet: EVENT_* or DROP_*; 0 while nothing is decided
-    bit<1>  drops;             // it goes no further
-    bit<1>  readdress;         // its copies get their addresses from the table `replica`
-    bit<7>  reason;            // why it goes to the controller
-    tree_t  tree;
-    // The sender as the table `membership` knows it.
-    bit<16> member_key;
-    bit<8>  role;
-    bit<64> child;
-    bit<16> replica;
-    // Where the slot lives: index of its scalars, of its first result word, of its first accumulator word.
-    bit<32> slot_index;
-    bit<32> result_index;
-    bit<32> accumulator_index;
-    slot_t  slot;
-    bit<8>  step;              // STEP_*: what the packet does to its slot
     alignment_t align_low;
     alignment_t align_high;
-    bit<8>  words;             // words that the packet arrived with
     word_t  magnitudes;        // OR of the magnitudes of a finished sum
     bit<64> widest;            // the same, folded to one lane
 }

@@ -57,10 +57,9 @@ control IncaIngress(inout headers_t hdr, inout metadata_t meta, inout standard_m
             link_probe_to_controller.apply(hdr, meta, standard_metadata);
         } else {
             meta.event = DROP_UNKNOWN_ETHERTYPE;
-            meta.drops = 1;
         }
         events.count(meta.event);
-        if (meta.drops == 1) {
+        if (meta.event < EVENT_FORWARDED) {
             mark_to_drop(standard_metadata);
         }
     }

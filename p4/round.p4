@@ -14,15 +14,15 @@ control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t> store
     //   top_bit: 2w - 1      fold: 64 mod 2w lanes: how far to fold the last 64 bits (0 if a wide lane has 64)
     @name(".measure_lanes")
     action measure_lanes(word_t ones, word_t top, word_t rest, word_t half, word_t low, bit<8> top_bit, bit<8> fold) {
-        bias_lanes = top - ones * (word_t)meta.slot.low.bias;
+        bias_lanes = top - ones * (word_t)meta.low.bias;
         meta.magnitudes = 0;
         // T ^ (rest + its top bit) is V for V >= 0 and -V - 1 below: the top bit either completes `rest` to `top` or not.
 #define MEASURE(word) \
         word = word + bias_lanes; \
         magnitude = word ^ (rest + ((word >> top_bit) & ones)); \
-        meta.magnitudes = meta.magnitudes | (magnitude + (((magnitude + half) >> meta.tree.lane_bits) & low));
+        meta.magnitudes = meta.magnitudes | (magnitude + (((magnitude + half) >> meta.lane_bits) & low));
 #define OP(i) MEASURE(hdr.low[i].lanes) MEASURE(hdr.high[i].lanes)
-        FOR_EACH_WORD(meta.words, OP)
+        FOR_EACH_WORD(hdr.inca.words, OP)
 #undef OP
         // Constant shifts end at 255 on this target; slices do not.
         meta.magnitudes = meta.magnitudes | (word_t)meta.magnitudes[2047:1024];
@@ -37,7 +37,7 @@ control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t> store
     // The constants of a format. Filled by the controller, once per format.
     @name(".measure")
     table measure {
-        key = { meta.tree.format: exact @name("format"); }
+        key = { meta.format: exact @name("format"); }
         actions = { measure_lanes; @defaultonly NoAction; }
         default_action = NoAction();
         size = 16;
@@ -47,13 +47,13 @@ control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t> store
     @name(".keep")
     action keep(word_t offset) {
 #define OP(i) \
-        hdr.low[i].lanes = (hdr.low[i].lanes + offset) | ((hdr.high[i].lanes + offset) << meta.tree.lane_bits); \
-        index = meta.result_index + i; \
+        hdr.low[i].lanes = (hdr.low[i].lanes + offset) | ((hdr.high[i].lanes + offset) << meta.lane_bits); \
+        index = meta.word_index + i; \
         stored_words.write(index, hdr.low[i].lanes);
-        FOR_EACH_WORD(meta.words, OP)
+        FOR_EACH_WORD(hdr.inca.words, OP)
 #undef OP
         if (hdr.inca.exp_max != EXP_MAX_OF_ZERO) {
-            hdr.inca.exp_max = hdr.inca.exp_max - meta.tree.guard;
+            hdr.inca.exp_max = hdr.inca.exp_max - meta.guard;
         }
     }
 
@@ -62,12 +62,12 @@ control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t> store
     action round_lanes(bit<8> shift, word_t offset, word_t ones, word_t low) {
 #define ROUNDED(word) (((word + offset + ((word >> shift) & ones)) >> shift) & low)
 #define OP(i) \
-        hdr.low[i].lanes = ROUNDED(hdr.low[i].lanes) | (ROUNDED(hdr.high[i].lanes) << meta.tree.lane_bits); \
-        index = meta.result_index + i; \
+        hdr.low[i].lanes = ROUNDED(hdr.low[i].lanes) | (ROUNDED(hdr.high[i].lanes) << meta.lane_bits); \
+        index = meta.word_index + i; \
         stored_words.write(index, hdr.low[i].lanes);
-        FOR_EACH_WORD(meta.words, OP)
+        FOR_EACH_WORD(hdr.inca.words, OP)
 #undef OP
-        hdr.inca.exp_max = hdr.inca.exp_max - meta.tree.guard + (bit<16>)shift;
+        hdr.inca.exp_max = hdr.inca.exp_max - meta.guard + (bit<16>)shift;
     }
 
     @name(".overflow")
@@ -80,7 +80,7 @@ control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t> store
     @name(".normalize")
     table normalize {
         key = {
-            meta.tree.format: exact @name("format");
+            meta.format: exact @name("format");
             meta.widest: ternary @name("widest");
         }
         actions = { keep; round_lanes; overflow; }
