@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::protocol::{Closed, Collective, Dtype, EndpointConfig, OperationSpec, ReduceOp, Stats, Tensor};
+use crate::protocol::{
+    Closed, Collective, Dtype, EndpointConfig, OperationSpec, ReduceOp, StartError, Stats, Tensor,
+};
 use crate::transport::{
     self, AllreduceError, Call, DataInterface, DriverError, DriverHandle, LentTensor, block_on,
 };
@@ -125,6 +127,43 @@ impl Communicator {
         let (pointer, elements) = (tensor.as_mut_ptr(), tensor.len());
         // SAFETY: the exclusive borrow of the slice lasts until this call has returned.
         unsafe { self.allreduce_raw(pointer.cast(), pointer.cast(), elements, Dtype::I32, op, deadline) }
+    }
+
+    /// Reduces a tensor over all ranks into another of the same length. Gives up after `deadline`.
+    pub fn allreduce_f32_into(
+        &self,
+        input: &[f32],
+        output: &mut [f32],
+        op: ReduceOp,
+        deadline: Duration,
+    ) -> Result<(), AllreduceError> {
+        self.check_output(input.len(), output.len(), Dtype::F32)?;
+        let (from, to) = (input.as_ptr(), output.as_mut_ptr());
+        // SAFETY: both borrows last until this call has returned, and the output is as long as the input.
+        unsafe { self.allreduce_raw(from.cast(), to.cast(), input.len(), Dtype::F32, op, deadline) }
+    }
+
+    /// Reduces a tensor over all ranks into another of the same length. Gives up after `deadline`.
+    pub fn allreduce_i32_into(
+        &self,
+        input: &[i32],
+        output: &mut [i32],
+        op: ReduceOp,
+        deadline: Duration,
+    ) -> Result<(), AllreduceError> {
+        self.check_output(input.len(), output.len(), Dtype::I32)?;
+        let (from, to) = (input.as_ptr(), output.as_mut_ptr());
+        // SAFETY: both borrows last until this call has returned, and the output is as long as the input.
+        unsafe { self.allreduce_raw(from.cast(), to.cast(), input.len(), Dtype::I32, op, deadline) }
+    }
+
+    fn check_output(&self, input: usize, output: usize, dtype: Dtype) -> Result<(), AllreduceError> {
+        if input == output {
+            return Ok(());
+        }
+        let job = self.joined.config.job.clone();
+        let (input_dtype, output_dtype) = (dtype, dtype);
+        Err(StartError::OutputMismatch { job, input, input_dtype, output, output_dtype }.into())
     }
 
     /// Reduces `elements` elements at `input` into `output`, which may be equal. For foreign-language bindings.

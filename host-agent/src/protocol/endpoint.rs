@@ -307,10 +307,11 @@ impl<B: TensorBuffer> Endpoint<B> {
 
     fn handle_result(&mut self, now: Instant, tree: usize, header: &Header, payload: &[u8]) {
         let slot = &self.trees[tree].slots[header.slot as usize];
+        // A mismatched result carries the tag of whichever operation came first; the sequence tells that it is about ours too.
         let awaited = self.closed.is_none()
             && slot.state == SlotState::InFlight
             && slot.sequence == header.sequence
-            && slot.tag == header.tag;
+            && (slot.tag == header.tag || header.flags.contains(Flags::MISMATCH));
         if !awaited {
             self.stats.stale += 1;
             return;

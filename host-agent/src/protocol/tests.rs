@@ -1,1 +1,118 @@
+//! Endpoints against the reference model of the switch, in virtual time: no sockets, no sleeps, every run repeatable from its seed.
 
+mod failures;
+mod healing;
+mod misuse;
+mod network;
+mod shapes;
+
+use std::time::Duration;
+
+use inca_wire::model::allreduce::{allreduce_f32, allreduce_i32};
+
+use super::{Collective, OperationSpec, ReduceOp, Tensor};
+use network::{Network, Rng};
+
+/// Every rank's operations, in order.
+type Plan = Vec<Vec<Tensor>>;
+
+fn sum() -> OperationSpec {
+    OperationSpec { collective: Collective::Allreduce, op: ReduceOp::Sum, deadline: None }
+}
+
+/// What every rank must hold after each operation.
+fn expected(plan: &Plan, chunk_words: u8) -> Vec<Tensor> {
+    (0..plan[0].len())
+        .map(|operation| {
+            let chunk_words = usize::from(chunk_words);
+            match &plan[0][operation] {
+                Tensor::F32(_) => {
+                    let inputs: Vec<_> = plan.iter().map(|rank| f32s(&rank[operation])).collect();
+                    Tensor::F32(allreduce_f32(&inputs, chunk_words).expect("reference").elements)
+                }
+                Tensor::I32(_) => {
+                    let inputs: Vec<_> = plan.iter().map(|rank| i32s(&rank[operation])).collect();
+                    Tensor::I32(allreduce_i32(&inputs, chunk_words).expect("reference").elements)
+                }
+            }
+        })
+        .collect()
+}
+
+fn f32s(tensor: &Tensor) -> Vec<f32> {
+    let Tensor::F32(elements) = tensor else { panic!("{tensor:?} is not f32") };
+    elements.clone()
+}
+
+fn i32s(tensor: &Tensor) -> Vec<i32> {
+    let Tensor::I32(elements) = tensor else { panic!("{tensor:?} is not i32") };
+    elements.clone()
+}
+
+/// The tensor's bits, since NaN equals nothing.
+fn bits(tensor: &Tensor) -> Vec<u32> {
+    match tensor {
+        Tensor::F32(elements) => elements.iter().map(|element| element.to_bits()).collect(),
+        Tensor::I32(elements) => elements.iter().map(|element| *element as u32).collect(),
+    }
+}
+
+/// Starts all operations of all ranks at once.
+fn start_all(network: &mut Network, plan: &Plan) {
+    for (rank, tensors) in plan.iter().enumerate() {
+        for tensor in tensors {
+            network.start(rank, sum(), tensor.clone());
+        }
+    }
+}
+
+/// Runs until every rank has completed every operation, and compares all bits.
+fn run_exact(network: &mut Network, plan: &Plan, limit: Duration, what: &str) {
+    network.run(limit, |network| {
+        network.completed.iter().map(Vec::len).sum::<usize>() == plan.len() * plan[0].len()
+    });
+    let expected = expected(plan, network.chunk_words());
+    for (rank, completed) in network.completed.iter().enumerate() {
+        assert_eq!(
+            completed.len(),
+            expected.len(),
+            "{what}: rank {rank} hangs after {limit:?}: {:?}",
+            network.stats()
+        );
+        let mut completed: Vec<_> = completed.iter().collect();
+        completed.sort_by_key(|completion| completion.id);
+        for (completion, expected) in completed.iter().zip(&expected) {
+            assert_eq!(completion.result, Ok(()), "{what}: rank {rank}, operation {}", completion.id);
+            assert!(
+                bits(&completion.buffer) == bits(expected),
+                "{what}: rank {rank}, operation {} is not the reference's",
+                completion.id
+            );
+        }
+    }
+}
+
+/// f32 of every kind: zeros, tiny, huge, wide ranges, now and then NaN and infinities.
+fn wild_f32(rng: &mut Rng, len: usize, nonfinite: bool) -> Tensor {
+    let scale = rng.below(5) as i32 * 20 - 40;
+    let spread = [0, 3, 40][rng.below(3) as usize];
+    let zero = rng.below(8) == 0;
+    Tensor::F32(
+        (0..len)
+            .map(|_| match rng.below(400) {
+                0 if nonfinite => [f32::NAN, f32::INFINITY, f32::NEG_INFINITY][rng.below(3) as usize],
+                1..20 => 0.0,
+                _ if zero => -0.0,
+                _ => {
+                    let mantissa = rng.below(1 << 24) as f32 / (1 << 23) as f32 - 1.0;
+                    mantissa * 2f32.powi(scale + rng.below(spread + 1) as i32)
+                }
+            })
+            .collect(),
+    )
+}
+
+/// i32 that can't overflow in a group of up to 32 ranks.
+fn mild_i32(rng: &mut Rng, len: usize) -> Tensor {
+    Tensor::I32((0..len).map(|_| rng.below(1 << 27) as i32 - (1 << 26)).collect())
+}

@@ -1,1 +1,90 @@
-fn main() {}
+//! `inca-agent`: one rank of a job, as a command.
+
+mod allreduce;
+mod args;
+mod check;
+mod data;
+mod perf;
+mod report;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use args::{Args, Command};
+use inca_host_agent::communicator::LeaveError;
+use inca_host_agent::{AllreduceError, JoinError};
+
+/// Why the command failed; each kind has an exit code, listed in `--help`.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// Joining failed.
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    /// An operation failed.
+    #[error(transparent)]
+    Operation(#[from] AllreduceError),
+    /// A file could not be read or written.
+    #[error("{what} {path}: {reason}")]
+    File {
+        /// What was done with it.
+        what: &'static str,
+        /// Which file.
+        path: String,
+        /// Why it failed.
+        reason: String,
+    },
+    /// The results were not the expected ones.
+    #[error("{wrong} of {checked} checked elements are wrong; first: element {first}")]
+    Wrong {
+        /// Elements whose bits differ.
+        wrong: u64,
+        /// Elements checked.
+        checked: u64,
+        /// The first one.
+        first: String,
+    },
+    /// Options that contradict each other.
+    #[error("{0}")]
+    Usage(String),
+}
+
+impl Failure {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Wrong { .. } => 1,
+            Self::Usage(_) => 2,
+            Self::Join(_) => 3,
+            Self::Operation(_) => 4,
+            Self::File { .. } => 5,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    init_log(args.log.as_deref());
+    let result = match args.command {
+        Command::Allreduce(args) => allreduce::run(&args),
+        Command::Perf(args) => perf::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {}", report::with_causes(&failure));
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+fn init_log(filter: Option<&str>) {
+    let filter = tracing_subscriber::EnvFilter::new(filter.unwrap_or("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+}
+
+/// Leaves; what could go wrong there changes nothing about the results.
+fn leave(group: inca_host_agent::Communicator) {
+    if let Err(error @ LeaveError::Unconfirmed { .. }) = group.leave() {
+        tracing::warn!(%error, "leaving");
+    }
+}

@@ -1,0 +1,165 @@
+//! `inca-agent allreduce`: one tensor, from a seed or a file.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use inca_host_agent::{Communicator, Dtype, ReduceOp, Tensor};
+use serde::Serialize;
+
+use crate::args::{AllreduceArgs, CheckArg};
+use crate::check::{self, Group};
+use crate::report::{self, Counters, megabytes_per_second};
+use crate::{Failure, data};
+
+#[derive(Debug, Serialize)]
+struct Report {
+    job: String,
+    rank: u32,
+    world: u32,
+    levels: u32,
+    generation: u32,
+    dtype: String,
+    op: String,
+    count: usize,
+    bytes: u64,
+    seconds: f64,
+    goodput_mb_per_s: f64,
+    checked: u64,
+    wrong: u64,
+    #[serde(flatten)]
+    counters: Counters,
+}
+
+pub(crate) fn run(args: &AllreduceArgs) -> Result<(), Failure> {
+    let dtype = Dtype::from(args.operation.dtype);
+    let op = ReduceOp::from(args.operation.op);
+    if args.check != CheckArg::None && args.input.is_some() {
+        return Err(Failure::Usage(
+            "--check needs generated tensors: with --input no rank knows the others' elements".to_owned(),
+        ));
+    }
+    let input = input(args, dtype)?;
+    let (count, bytes) = (data::len(&input), (data::len(&input) * dtype.size()) as u64);
+
+    let group = Communicator::join(args.join.options(&args.operation))?;
+    let assignment = group.assignment().clone();
+    tracing::info!(
+        job = args.join.job,
+        rank = args.join.rank,
+        generation = assignment.config.generation,
+        trees = assignment.config.trees.len(),
+        levels = assignment.levels,
+        "joined"
+    );
+    let mut output = input.clone();
+    let mut spent = Duration::ZERO;
+    for round in 0..args.repeat {
+        if round > 0 {
+            output = input.clone();
+        }
+        let start = Instant::now();
+        with_progress(&group, count, args.operation.quiet || args.operation.json, || {
+            reduce(&group, &mut output, op, args.operation.deadline)
+        })?;
+        spent += start.elapsed();
+    }
+    let counters = Counters::of(&group);
+    crate::leave(group);
+
+    let outcome = check::compare(&Group::of(&args.join, &args.operation), &output, args.check);
+    if let Some(path) = &args.output {
+        data::write(path, &output)?;
+    }
+    let total = bytes * u64::from(args.repeat);
+    let report = Report {
+        job: args.join.job.clone(),
+        rank: args.join.rank,
+        world: args.join.world,
+        levels: assignment.levels,
+        generation: assignment.config.generation,
+        dtype: dtype.to_string(),
+        op: op.to_string(),
+        count,
+        bytes,
+        seconds: spent.as_secs_f64(),
+        goodput_mb_per_s: megabytes_per_second(total, spent),
+        checked: outcome.checked,
+        wrong: outcome.wrong,
+        counters,
+    };
+    if args.operation.json {
+        report::json(&report);
+    } else if !args.operation.quiet {
+        print(&report, args.check);
+    }
+    outcome.into_result()
+}
+
+fn input(args: &AllreduceArgs, dtype: Dtype) -> Result<Tensor, Failure> {
+    if let Some(path) = &args.input {
+        return data::read(path, dtype);
+    }
+    let count = match (args.count, args.bytes) {
+        (Some(count), _) => count as usize,
+        (None, Some(bytes)) if bytes % dtype.size() as u64 == 0 => bytes as usize / dtype.size(),
+        (None, Some(bytes)) => {
+            let size = dtype.size();
+            return Err(Failure::Usage(format!(
+                "--bytes {bytes}: must be a multiple of {size}, the size of {dtype}"
+            )));
+        }
+        (None, None) => return Err(Failure::Usage("give one of --count, --bytes and --input".to_owned())),
+    };
+    let rank = args.join.rank;
+    Ok(data::generate(dtype, args.operation.seed, rank, args.join.world.max(1), 0..count))
+}
+
+pub(crate) fn reduce(
+    group: &Communicator,
+    tensor: &mut Tensor,
+    op: ReduceOp,
+    deadline: Duration,
+) -> Result<(), Failure> {
+    match tensor {
+        Tensor::F32(elements) => group.allreduce_f32(elements, op, deadline)?,
+        Tensor::I32(elements) => group.allreduce_i32(elements, op, deadline)?,
+        _ => return Err(Failure::Usage("a tensor of an unknown type".to_owned())),
+    }
+    Ok(())
+}
+
+/// Runs the operation with a bar of finished chunks beside it.
+fn with_progress<T>(group: &Communicator, elements: usize, quiet: bool, run: impl FnOnce() -> T) -> T {
+    let chunks = elements.div_ceil(group.assignment().config.chunk_elements()) as u64;
+    let before = group.stats().0.chunks;
+    let bar = report::progress(chunks, "allreduce", quiet);
+    if bar.is_hidden() {
+        return run();
+    }
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                std::thread::park_timeout(Duration::from_millis(100));
+                bar.set_position(group.stats().0.chunks - before);
+            }
+        });
+        let result = run();
+        done.store(true, Ordering::Relaxed);
+        bar.finish_and_clear();
+        result
+    })
+}
+
+fn print(report: &Report, check: CheckArg) {
+    let Report { rank, world, op, dtype, count, bytes, seconds, goodput_mb_per_s, .. } = report;
+    println!(
+        "rank {rank} of {world}: {op} of {count} {dtype} elements ({bytes} bytes) in {:.3} ms",
+        seconds * 1e3
+    );
+    println!("goodput {goodput_mb_per_s:.2} MB/s; {}", report.counters);
+    match check {
+        CheckArg::None => println!("#wrong not checked"),
+        _ => println!("#wrong {} of {} elements checked", report.wrong, report.checked),
+    }
+}

@@ -1,0 +1,283 @@
+//! The command line.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use inca_host_agent::communicator::JoinOptions;
+use inca_host_agent::{Dtype, ReduceOp};
+
+/// One rank of an inca job: joins through the controller, sums tensors inside the switches.
+///
+/// Start it once on every host of the job, with the same job, world and operation, and ranks 0 to world - 1.
+#[derive(Debug, Parser)]
+#[command(name = "inca-agent", version, after_long_help = EXIT_CODES)]
+pub(crate) struct Args {
+    /// What is logged to stderr: error, warn, info, debug, or a filter such as inca_host_agent=debug
+    #[arg(long, global = true, env = "INCA_LOG", value_name = "FILTER")]
+    pub(crate) log: Option<String>,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done, and right as far as it was checked
+  1  results are wrong (--check)
+  2  bad options
+  3  could not join: controller, missing ranks, interface, MTU
+  4  an operation failed: deadline, mismatch, overflow, closed
+  5  a file could not be read or written
+
+Example, two hosts:
+  h1$ inca-agent allreduce --controller http://10.0.0.100:9559 --job demo --rank 0 --world 2 --count 1000000 --check
+  h2$ inca-agent allreduce --controller http://10.0.0.100:9559 --job demo --rank 1 --world 2 --count 1000000 --check";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Reduces one tensor over all ranks: generated from a seed, or read from a file
+    ///
+    /// Without --input every rank generates its own tensor from --seed and its rank, so that any rank can compute what the result must
+    /// be, bit for bit, and --check compares.
+    #[command(after_long_help = EXIT_CODES)]
+    Allreduce(AllreduceArgs),
+    /// Measures allreduce over a range of sizes, in the manner of nccl-tests
+    ///
+    /// Columns: size (bytes), count (elements), type, redop, time (microseconds per operation), algbw (size / time), busbw (algbw x
+    /// 2 (world - 1) / world, to compare with rings), #wrong (elements whose bits are not the reference model's). In a reduction tree every
+    /// host link carries each byte once in each direction, so the ceiling of algbw is the link rate times the share of payload in a packet.
+    #[command(after_long_help = EXIT_CODES)]
+    Perf(PerfArgs),
+}
+
+/// Whom to join.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct JoinArgs {
+    /// The controller's northbound address
+    #[arg(long, env = "INCA_CONTROLLER", value_name = "http://ADDRESS:PORT")]
+    pub(crate) controller: String,
+    /// Name of the job
+    #[arg(long, env = "INCA_JOB", value_name = "NAME")]
+    pub(crate) job: String,
+    /// Communicator group inside the job; empty: all of it
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
+    pub(crate) group: String,
+    /// This rank, from 0
+    #[arg(long, env = "INCA_RANK", value_name = "R")]
+    pub(crate) rank: u32,
+    /// Ranks of the group
+    #[arg(long, env = "INCA_WORLD", value_name = "N")]
+    pub(crate) world: u32,
+    /// This host's data-plane address [default: that of --interface]
+    #[arg(long, value_name = "IP")]
+    pub(crate) host_address: Option<Ipv4Addr>,
+    /// The data-plane interface [default: that of --host-address, or the only one that is not the loopback]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) interface: Option<String>,
+    /// Words of 2048 bits per chunk, 1 to 32, the same on all ranks: the block length of f32 and what must fit into the MTU (5 words make
+    /// 1348-byte packets, 32 words 8260)
+    #[arg(long, default_value_t = 5, value_name = "WORDS")]
+    pub(crate) chunk_words: u8,
+    /// Seconds to wait for the controller, the other ranks and the trees
+    #[arg(long, default_value = "60", value_parser = seconds, value_name = "SECONDS")]
+    pub(crate) join_timeout: Duration,
+    /// Slots in flight at first; a loss halves them
+    #[arg(long, default_value_t = 16, value_name = "SLOTS")]
+    pub(crate) window: usize,
+    /// Slots in flight at most; the trees' slots bound it too
+    #[arg(long, default_value_t = 256, value_name = "SLOTS")]
+    pub(crate) max_window: usize,
+}
+
+/// What to reduce.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct OperationArgs {
+    /// Element type; f32 travels as 16-bit block floating point, summed in 32-bit lanes
+    #[arg(long, value_enum, default_value_t = DtypeArg::F32)]
+    pub(crate) dtype: DtypeArg,
+    /// Reduction; averages of i32 are rounded to nearest, ties to even
+    #[arg(long, value_enum, default_value_t = OpArg::Sum)]
+    pub(crate) op: OpArg,
+    /// Seed of the generated tensors, the same on all ranks
+    #[arg(long, default_value_t = 1, value_name = "SEED")]
+    pub(crate) seed: u64,
+    /// Seconds after which an operation fails
+    #[arg(long, default_value = "60", value_parser = seconds, value_name = "SECONDS")]
+    pub(crate) deadline: Duration,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print nothing but errors
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct AllreduceArgs {
+    #[command(flatten)]
+    pub(crate) join: JoinArgs,
+    #[command(flatten)]
+    pub(crate) operation: OperationArgs,
+    /// Elements of the generated tensor
+    #[arg(long, value_parser = size, conflicts_with_all = ["bytes", "input"], value_name = "N")]
+    pub(crate) count: Option<u64>,
+    /// Bytes of the generated tensor; K, M, G are powers of 1024
+    #[arg(long, value_parser = size, conflicts_with = "input", value_name = "BYTES")]
+    pub(crate) bytes: Option<u64>,
+    /// Read the tensor from this file: raw little-endian elements
+    #[arg(long, value_name = "FILE")]
+    pub(crate) input: Option<PathBuf>,
+    /// Write the result to this file: raw little-endian elements
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Compare the result of a generated tensor with the reference model
+    #[arg(long, value_enum, num_args = 0..=1, default_value_t = CheckArg::None, default_missing_value = "full")]
+    pub(crate) check: CheckArg,
+    /// Repeat the operation this often
+    #[arg(long, default_value_t = 1, value_name = "TIMES")]
+    pub(crate) repeat: u32,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct PerfArgs {
+    #[command(flatten)]
+    pub(crate) join: JoinArgs,
+    #[command(flatten)]
+    pub(crate) operation: OperationArgs,
+    /// Smallest size in bytes; K, M, G are powers of 1024
+    #[arg(short = 'b', long, default_value = "1K", value_parser = size, value_name = "BYTES")]
+    pub(crate) min_bytes: u64,
+    /// Largest size in bytes
+    #[arg(short = 'e', long, default_value = "4M", value_parser = size, value_name = "BYTES")]
+    pub(crate) max_bytes: u64,
+    /// Factor from one size to the next
+    #[arg(short = 'f', long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(2..), value_name = "FACTOR")]
+    pub(crate) factor: u64,
+    /// Measured operations per size
+    #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..), value_name = "TIMES")]
+    pub(crate) iterations: u32,
+    /// Operations before measuring, per size
+    #[arg(short = 'w', long, default_value_t = 5, value_name = "TIMES")]
+    pub(crate) warmup: u32,
+    /// Compare each size's last result with the reference model: all elements, every 16th chunk, or none
+    #[arg(long, value_enum, default_value_t = CheckArg::Full)]
+    pub(crate) check: CheckArg,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DtypeArg {
+    /// IEEE 754 binary32
+    F32,
+    /// 32-bit integers
+    I32,
+}
+
+impl From<DtypeArg> for Dtype {
+    fn from(dtype: DtypeArg) -> Self {
+        match dtype {
+            DtypeArg::F32 => Self::F32,
+            DtypeArg::I32 => Self::I32,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OpArg {
+    /// The sum
+    Sum,
+    /// The sum divided by the world size
+    #[value(alias = "average")]
+    Avg,
+}
+
+impl From<OpArg> for ReduceOp {
+    fn from(op: OpArg) -> Self {
+        match op {
+            OpArg::Sum => Self::Sum,
+            OpArg::Avg => Self::Average,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CheckArg {
+    /// Every element
+    Full,
+    /// Every 16th chunk, and the last
+    Sample,
+    /// Nothing
+    None,
+}
+
+impl JoinArgs {
+    /// The library's form of these options.
+    pub(crate) fn options(&self, operation: &OperationArgs) -> JoinOptions {
+        let mut options = JoinOptions::new(&self.controller, &self.job, self.rank, self.world);
+        options.group.clone_from(&self.group);
+        options.format = Dtype::from(operation.dtype).format();
+        options.chunk_words = self.chunk_words;
+        options.host_address = self.host_address;
+        options.interface.clone_from(&self.interface);
+        options.timeout = self.join_timeout;
+        options.tuning.window.start = self.window;
+        options.tuning.window.max = self.max_window;
+        options.tuning.seed = operation.seed;
+        options
+    }
+}
+
+/// Parses sizes such as 4096, 64K, 16M, 1G.
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "" | "B" => 1,
+        "K" | "KB" | "KIB" => 1 << 10,
+        "M" | "MB" | "MIB" => 1 << 20,
+        "G" | "GB" | "GIB" => 1 << 30,
+        unit => return Err(format!("unit {unit:?}: must be K, M or G")),
+    };
+    let number: u64 =
+        digits.parse().map_err(|_| format!("{digits:?} is no number; give one like 4096, 64K or 16M"))?;
+    number.checked_mul(unit).ok_or_else(|| "too large".to_owned())
+}
+
+/// Parses seconds, fractions allowed.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| format!("{text:?} is no number of seconds"))?;
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(duration) if !duration.is_zero() => Ok(duration),
+        _ => Err(format!("{text} seconds: must be more than 0")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_take_binary_units() {
+        assert_eq!(size("4096"), Ok(4096));
+        assert_eq!(size("64K"), Ok(64 << 10));
+        assert_eq!(size("16m"), Ok(16 << 20));
+        assert_eq!(size("1GiB"), Ok(1 << 30));
+        for bad in ["", "K", "-1", "1.5M", "3X", "99999999999G"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn seconds_take_fractions_and_refuse_nonsense() {
+        assert_eq!(seconds("0.25"), Ok(Duration::from_millis(250)));
+        for bad in ["", "0", "-1", "inf", "NaN", "soon"] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+    }
+}

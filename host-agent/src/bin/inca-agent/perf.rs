@@ -1,0 +1,214 @@
+//! `inca-agent perf`: a sweep over sizes.
+
+use std::time::{Duration, Instant};
+
+use inca_host_agent::{Communicator, Dtype, ReduceOp, Tensor};
+use serde::Serialize;
+
+use crate::args::{CheckArg, PerfArgs};
+use crate::check::{self, Group};
+use crate::report::{self, Counters, megabytes_per_second};
+use crate::{Failure, data};
+
+#[derive(Debug, Serialize)]
+struct Row {
+    size: u64,
+    count: usize,
+    #[serde(rename = "type")]
+    dtype: String,
+    redop: String,
+    time_us: f64,
+    algbw_mb_per_s: f64,
+    busbw_mb_per_s: f64,
+    /// None: not checked.
+    wrong: Option<u64>,
+    retransmissions: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    job: String,
+    rank: u32,
+    world: u32,
+    levels: u32,
+    trees: usize,
+    slots: u32,
+    chunk_words: u8,
+    iterations: u32,
+    warmup: u32,
+    rows: Vec<Row>,
+    #[serde(flatten)]
+    counters: Counters,
+}
+
+pub(crate) fn run(args: &PerfArgs) -> Result<(), Failure> {
+    let sizes = sizes(args)?;
+    let group = Communicator::join(args.join.options(&args.operation))?;
+    let config = &group.assignment().config;
+    let mut report = Report {
+        job: args.join.job.clone(),
+        rank: args.join.rank,
+        world: args.join.world,
+        levels: group.assignment().levels,
+        trees: config.trees.len(),
+        slots: config.trees.iter().map(|tree| tree.slots).sum(),
+        chunk_words: config.chunk_words,
+        iterations: args.iterations,
+        warmup: args.warmup,
+        rows: Vec::new(),
+        counters: Counters::of(&group),
+    };
+    let text = !args.operation.json && !args.operation.quiet;
+    if text {
+        print_head(&report, args);
+    }
+    let rounds = sizes.len() as u64 * u64::from(args.warmup + args.iterations);
+    let bar = report::progress(rounds, "perf", !text);
+    let mut wrong = check::Outcome::default();
+    for size in sizes {
+        let (row, outcome) = measure(args, &group, size, &bar)?;
+        if text {
+            bar.suspend(|| print_row(&row));
+        }
+        wrong.add(outcome);
+        report.rows.push(row);
+    }
+    bar.finish_and_clear();
+    report.counters = Counters::of(&group);
+    crate::leave(group);
+    if args.operation.json {
+        report::json(&report);
+    } else if text {
+        print_foot(&report);
+    }
+    wrong.into_result()
+}
+
+/// Sizes of the sweep, each a whole number of elements.
+fn sizes(args: &PerfArgs) -> Result<Vec<u64>, Failure> {
+    let (least, most) = (args.min_bytes, args.max_bytes);
+    if least > most {
+        return Err(Failure::Usage(format!("-b {least} is above -e {most}")));
+    }
+    let element = Dtype::from(args.operation.dtype).size() as u64;
+    let mut sizes = Vec::new();
+    let mut size = least;
+    while size <= most {
+        sizes.push(size / element * element);
+        match size.max(1).checked_mul(args.factor) {
+            Some(next) => size = next,
+            None => break,
+        }
+    }
+    sizes.dedup();
+    Ok(sizes)
+}
+
+fn measure(
+    args: &PerfArgs,
+    group: &Communicator,
+    size: u64,
+    bar: &indicatif::ProgressBar,
+) -> Result<(Row, check::Outcome), Failure> {
+    let dtype = Dtype::from(args.operation.dtype);
+    let op = ReduceOp::from(args.operation.op);
+    let count = size as usize / dtype.size();
+    let input = data::generate(dtype, args.operation.seed, args.join.rank, args.join.world, 0..count);
+    let mut output = unlikely(dtype, count);
+    for _ in 0..args.warmup {
+        reduce_into(group, &input, &mut output, op, args.operation.deadline)?;
+        bar.inc(1);
+    }
+    let before = group.stats().0.retransmissions;
+    let mut spent = Duration::ZERO;
+    for _ in 0..args.iterations {
+        let start = Instant::now();
+        reduce_into(group, &input, &mut output, op, args.operation.deadline)?;
+        spent += start.elapsed();
+        bar.inc(1);
+    }
+    let retransmissions = group.stats().0.retransmissions - before;
+    let time = spent / args.iterations;
+    let outcome = check::compare(&Group::of(&args.join, &args.operation), &output, args.check);
+    let algbw = megabytes_per_second(size, time);
+    let world = f64::from(args.join.world);
+    let row = Row {
+        size,
+        count,
+        dtype: dtype.to_string(),
+        redop: op.to_string(),
+        time_us: time.as_secs_f64() * 1e6,
+        algbw_mb_per_s: algbw,
+        busbw_mb_per_s: algbw * 2.0 * (world - 1.0) / world,
+        wrong: (args.check != CheckArg::None).then_some(outcome.wrong),
+        retransmissions,
+    };
+    Ok((row, outcome))
+}
+
+/// An output that no result equals by chance.
+fn unlikely(dtype: Dtype, count: usize) -> Tensor {
+    match dtype {
+        Dtype::I32 => Tensor::I32(vec![i32::MIN; count]),
+        _ => Tensor::F32(vec![f32::from_bits(0x7FA5_A5A5); count]),
+    }
+}
+
+fn reduce_into(
+    group: &Communicator,
+    input: &Tensor,
+    output: &mut Tensor,
+    op: ReduceOp,
+    deadline: Duration,
+) -> Result<(), Failure> {
+    match (input, output) {
+        (Tensor::F32(input), Tensor::F32(output)) => group.allreduce_f32_into(input, output, op, deadline)?,
+        (Tensor::I32(input), Tensor::I32(output)) => group.allreduce_i32_into(input, output, op, deadline)?,
+        _ => return Err(Failure::Usage("input and output of different types".to_owned())),
+    }
+    Ok(())
+}
+
+fn print_head(report: &Report, args: &PerfArgs) {
+    let Report { job, rank, world, levels, trees, slots, chunk_words, iterations, warmup, .. } = report;
+    println!(
+        "# job {job}, rank {rank} of {world}; {trees} tree(s) of {levels} level(s), {slots} slots, {chunk_words} words per chunk"
+    );
+    println!(
+        "# {iterations} operations per size after {warmup} to warm up, out of place; MB = 10^6 bytes; check: {:?}",
+        args.check
+    );
+    println!(
+        "#{:>11} {:>10} {:>6} {:>8} {:>12} {:>10} {:>10} {:>8} {:>8}",
+        "size", "count", "type", "redop", "time", "algbw", "busbw", "#wrong", "#resent"
+    );
+    println!(
+        "#{:>11} {:>10} {:>6} {:>8} {:>12} {:>10} {:>10} {:>8} {:>8}",
+        "(B)", "(elements)", "", "", "(us)", "(MB/s)", "(MB/s)", "", ""
+    );
+}
+
+fn print_row(row: &Row) {
+    let wrong = row.wrong.map_or_else(|| "N/A".to_owned(), |wrong| wrong.to_string());
+    println!(
+        "{:>12} {:>10} {:>6} {:>8} {:>12.1} {:>10.3} {:>10.3} {:>8} {:>8}",
+        row.size,
+        row.count,
+        row.dtype,
+        row.redop,
+        row.time_us,
+        row.algbw_mb_per_s,
+        row.busbw_mb_per_s,
+        wrong,
+        row.retransmissions
+    );
+}
+
+fn print_foot(report: &Report) {
+    let wrong: u64 = report.rows.iter().filter_map(|row| row.wrong).sum();
+    let average =
+        report.rows.iter().map(|row| row.busbw_mb_per_s).sum::<f64>() / report.rows.len().max(1) as f64;
+    println!("# {}", report.counters);
+    println!("# out of bounds values: {wrong} {}", if wrong == 0 { "OK" } else { "FAILED" });
+    println!("# average busbw: {average:.3} MB/s");
+}
