@@ -33,6 +33,7 @@ control Reduction(inout headers_t hdr, inout metadata_t meta, inout standard_met
             meta.flags    = packed[7:0];
         } else {
             meta.flags = FLAG_DONE;
+            meta.low.exp_min = EXP_MIN_OF_ZERO;
         }
     }
 
@@ -360,6 +361,7 @@ control Reduction(inout headers_t hdr, inout metadata_t meta, inout standard_met
     action reply_to_probe() {
         remove_words();
         hdr.inca.opcode        = OPCODE_PROBE_REPLY;
+        hdr.inca.plane         = PLANE_BOTH;
         hdr.inca.flags         = meta.flags;
         hdr.inca.sequence      = meta.sequence;
         hdr.inca.tag           = meta.tag;
