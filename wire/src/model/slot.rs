@@ -94,17 +94,17 @@ pub enum Event {
     /// Dropped: what is asked for has another number of words than the packet that asks.
     ReplayMisfit = 14,
     /// Added, or flagged; siblings are still missing.
-    Contribution = 35,
+    Contribution = 31,
     /// The last contribution: the sum went up, or at the root the result went down.
-    Completed = 36,
+    Completed = 48,
     /// The stored result was sent to this child.
-    Replay = 37,
+    Replay = 49,
     /// The stored sum was sent up again.
-    Resend = 38,
+    Resend = 50,
     /// The parent's result was stored and sent down.
-    Result = 39,
+    Result = 51,
     /// A probe was answered.
-    Probe = 40,
+    Probe = 52,
 }
 
 /// A packet that the switch sends.
