@@ -1,45 +1,44 @@
-//! What `accumulate_low` and `accumulate_high` share: how a packet's lanes meet the accumulator.
+//! Table `accumulate`: additions to both planes at once, where all children of a switch are hosts; per format.
 
-use inca_wire::packet::Format;
+use super::Word;
+pub use super::align::{Align, Key};
+use super::entry::{Call, TableEntry, exact};
 
-/// Key `align` of both tables, computed by the P4 program (`ALIGN_*` in `p4/accumulate.p4`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Align {
-    /// First contribution, all zeros.
-    Clear = 1,
-    /// First non-zero contribution of a host.
-    Store = 2,
-    /// A host, at or below the accumulator's exponent: the packet is shifted.
-    Add = 3,
-    /// A host, above it: the accumulator is shifted.
-    Raise = 4,
-    /// As `Store`, from a switch: wide lanes.
-    StorePartial = 5,
-    /// As `Add`, from a switch.
-    AddPartial = 6,
-    /// As `Raise`, from a switch.
-    RaisePartial = 7,
+/// The halves of every pair of lanes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Halves {
+    /// The low plane's.
+    pub low: Word,
+    /// The high plane's.
+    pub high: Word,
 }
 
-impl Align {
-    /// Every case with an entry.
-    pub const ALL: [Self; 7] = [
-        Self::Clear,
-        Self::Store,
-        Self::Add,
-        Self::Raise,
-        Self::StorePartial,
-        Self::AddPartial,
-        Self::RaisePartial,
-    ];
+/// What is done to every pair of accumulator words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Sets them to 0.
+    Clear,
+    /// Sets them to the packet's lanes.
+    Store(Halves),
+    /// Adds the packet's lanes, shifted.
+    Add(Halves),
+    /// Adds the packet's lanes as they are, for formats without an exponent: saves a shift.
+    AddUnshifted(Halves),
+    /// Shifts the accumulator, then adds the packet's lanes.
+    Raise(Halves),
 }
 
-/// The key of both tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key {
-    /// The tree's number format.
-    pub format: Format,
-    /// How packet and accumulator meet.
-    pub align: Align,
+/// The table's entry.
+pub fn entry(key: Key, action: &Action) -> TableEntry {
+    let call = |action, halves: &Halves| {
+        Call::new(action, [("low_half", (&halves.low).into()), ("high_half", (&halves.high).into())])
+    };
+    let call = match action {
+        Action::Clear => Call::new("clear", []),
+        Action::Store(halves) => call("store", halves),
+        Action::Add(halves) => call("add", halves),
+        Action::AddUnshifted(halves) => call("add_unshifted", halves),
+        Action::Raise(halves) => call("raise", halves),
+    };
+    exact("accumulate", key.fields(), call)
 }

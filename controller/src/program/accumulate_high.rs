@@ -1,29 +1,21 @@
-//! Table `accumulate_high`: additions to the accumulator's high plane (odd lanes), per format.
+//! Table `accumulate_high`: additions to the accumulator's high plane (odd lanes), where a switch has switches among its children;
+//! per format.
 
 use super::Word;
-pub use super::accumulate::{Align, Key};
+pub use super::align::{Align, Key};
 use super::entry::{Call, TableEntry, exact};
 
-/// What is done to every accumulator word of the plane.
+/// What is done to every accumulator word of the plane. The word of an action is the high half of every pair of lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Sets it to 0.
     Clear,
     /// Sets it to the packet's lanes of the plane.
-    Store {
-        /// The high half of every pair of lanes.
-        mask: Word,
-    },
+    Store(Word),
     /// Adds the packet's lanes, shifted.
-    Add {
-        /// The high half of every pair of lanes.
-        mask: Word,
-    },
+    Add(Word),
     /// Shifts the accumulator, then adds the packet's lanes.
-    Raise {
-        /// The high half of every pair of lanes.
-        mask: Word,
-    },
+    Raise(Word),
     /// Sets it to a partial sum.
     StorePartial,
     /// Adds a partial sum, shifted.
@@ -36,13 +28,12 @@ pub enum Action {
 pub fn entry(key: Key, action: &Action) -> TableEntry {
     let call = match action {
         Action::Clear => Call::new("clear_high", []),
-        Action::Store { mask } => Call::new("store_high", [("mask", mask.into())]),
-        Action::Add { mask } => Call::new("add_high", [("mask", mask.into())]),
-        Action::Raise { mask } => Call::new("raise_high", [("mask", mask.into())]),
+        Action::Store(half) => Call::new("store_high", [("high_half", half.into())]),
+        Action::Add(half) => Call::new("add_high", [("high_half", half.into())]),
+        Action::Raise(half) => Call::new("raise_high", [("high_half", half.into())]),
         Action::StorePartial => Call::new("store_partial_high", []),
         Action::AddPartial => Call::new("add_partial_high", []),
         Action::RaisePartial => Call::new("raise_partial_high", []),
     };
-    let keys = [("format", u8::from(key.format).into()), ("align", (key.align as u8).into())];
-    exact("accumulate_high", keys, call)
+    exact("accumulate_high", key.fields(), call)
 }

@@ -1,34 +1,21 @@
-//! Table `accumulate_low`: additions to the accumulator's low plane (even lanes), per format.
+//! Table `accumulate_low`: additions to the accumulator's low plane (even lanes), where a switch has switches among its children;
+//! per format.
 
 use super::Word;
-pub use super::accumulate::{Align, Key};
+pub use super::align::{Align, Key};
 use super::entry::{Call, TableEntry, exact};
 
-/// What is done to every accumulator word of the plane.
+/// What is done to every accumulator word of the plane. The word of an action is the low half of every pair of lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Sets it to 0.
     Clear,
     /// Sets it to the packet's lanes of the plane.
-    Store {
-        /// The low half of every pair of lanes.
-        mask: Word,
-    },
+    Store(Word),
     /// Adds the packet's lanes, shifted.
-    Add {
-        /// The low half of every pair of lanes.
-        mask: Word,
-    },
-    /// Adds the packet's lanes as they are, for formats without an exponent: saves a shift.
-    AddUnshifted {
-        /// The low half of every pair of lanes.
-        mask: Word,
-    },
+    Add(Word),
     /// Shifts the accumulator, then adds the packet's lanes.
-    Raise {
-        /// The low half of every pair of lanes.
-        mask: Word,
-    },
+    Raise(Word),
     /// Sets it to a partial sum.
     StorePartial,
     /// Adds a partial sum, shifted.
@@ -41,14 +28,12 @@ pub enum Action {
 pub fn entry(key: Key, action: &Action) -> TableEntry {
     let call = match action {
         Action::Clear => Call::new("clear_low", []),
-        Action::Store { mask } => Call::new("store_low", [("mask", mask.into())]),
-        Action::Add { mask } => Call::new("add_low", [("mask", mask.into())]),
-        Action::AddUnshifted { mask } => Call::new("add_low_unshifted", [("mask", mask.into())]),
-        Action::Raise { mask } => Call::new("raise_low", [("mask", mask.into())]),
+        Action::Store(half) => Call::new("store_low", [("low_half", half.into())]),
+        Action::Add(half) => Call::new("add_low", [("low_half", half.into())]),
+        Action::Raise(half) => Call::new("raise_low", [("low_half", half.into())]),
         Action::StorePartial => Call::new("store_partial_low", []),
         Action::AddPartial => Call::new("add_partial_low", []),
         Action::RaisePartial => Call::new("raise_partial_low", []),
     };
-    let keys = [("format", u8::from(key.format).into()), ("align", (key.align as u8).into())];
-    exact("accumulate_low", keys, call)
+    exact("accumulate_low", key.fields(), call)
 }

@@ -3,7 +3,7 @@
 
 use inca_wire::packet::Format;
 
-use super::accumulate::Align;
+use super::accumulate::{self, Align, Halves};
 use super::{Entry, Word, accumulate_high, accumulate_low, measure, normalize};
 
 /// The shape of a number format.
@@ -63,26 +63,40 @@ pub fn entries(format: Format) -> Vec<Entry> {
     let spec = FormatSpec::of(format);
     let mut entries = Vec::new();
     for align in Align::ALL {
-        let key = accumulate_low::Key { format, align };
-        entries.push(Entry::Table(accumulate_low::entry(key, &low_action(&spec, align))));
-        entries.push(Entry::Table(accumulate_high::entry(key, &high_action(&spec, align))));
+        let key = accumulate::Key { format, align };
+        entries.extend(action(&spec, align).map(|action| accumulate::entry(key, &action).into()));
+        entries.push(accumulate_low::entry(key, &low_action(&spec, align)).into());
+        entries.push(accumulate_high::entry(key, &high_action(&spec, align)).into());
     }
-    entries.push(Entry::Table(measure::entry(measure::Key { format }, &measure_action(&spec))));
+    entries.push(measure::entry(measure::Key { format }, &measure_action(&spec)).into());
     entries.extend(
         normalizations(&spec).into_iter().map(|(key, action)| Entry::Table(normalize::entry(key, &action))),
     );
     entries
 }
 
+/// `None` for partial sums: switches that get them use the tables of one plane.
+fn action(spec: &FormatSpec, align: Align) -> Option<accumulate::Action> {
+    use accumulate::Action;
+    let halves = Halves { low: spec.low_mask(), high: spec.high_mask() };
+    match align {
+        Align::Clear => Some(Action::Clear),
+        Align::Store => Some(Action::Store(halves)),
+        Align::Add if spec.floating => Some(Action::Add(halves)),
+        Align::Add => Some(Action::AddUnshifted(halves)),
+        Align::Raise => Some(Action::Raise(halves)),
+        Align::StorePartial | Align::AddPartial | Align::RaisePartial => None,
+    }
+}
+
 fn low_action(spec: &FormatSpec, align: Align) -> accumulate_low::Action {
     use accumulate_low::Action;
-    let mask = spec.low_mask();
+    let half = spec.low_mask();
     match align {
         Align::Clear => Action::Clear,
-        Align::Store => Action::Store { mask },
-        Align::Add if spec.floating => Action::Add { mask },
-        Align::Add => Action::AddUnshifted { mask },
-        Align::Raise => Action::Raise { mask },
+        Align::Store => Action::Store(half),
+        Align::Add => Action::Add(half),
+        Align::Raise => Action::Raise(half),
         Align::StorePartial => Action::StorePartial,
         Align::AddPartial => Action::AddPartial,
         Align::RaisePartial => Action::RaisePartial,
@@ -91,12 +105,12 @@ fn low_action(spec: &FormatSpec, align: Align) -> accumulate_low::Action {
 
 fn high_action(spec: &FormatSpec, align: Align) -> accumulate_high::Action {
     use accumulate_high::Action;
-    let mask = spec.high_mask();
+    let half = spec.high_mask();
     match align {
         Align::Clear => Action::Clear,
-        Align::Store => Action::Store { mask },
-        Align::Add => Action::Add { mask },
-        Align::Raise => Action::Raise { mask },
+        Align::Store => Action::Store(half),
+        Align::Add => Action::Add(half),
+        Align::Raise => Action::Raise(half),
         Align::StorePartial => Action::StorePartial,
         Align::AddPartial => Action::AddPartial,
         Align::RaisePartial => Action::RaisePartial,

@@ -1,6 +1,7 @@
-//! Table `membership`: who may send to a tree, and by which port.
+//! Table `membership`: who may send to a tree, by which port, and everything the switch has to know about the tree then.
 
 use super::entry::{Call, TableEntry, exact};
+use super::tree::Parameters;
 
 /// A sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -16,8 +17,15 @@ pub struct Key {
 /// What the sender is to this switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// A host.
+    /// A host, like every other child of this switch in this tree.
     HostChild {
+        /// Its bit.
+        child: u64,
+        /// Replica id of copies to it.
+        replica: u16,
+    },
+    /// A host, where other children are switches.
+    MixedHostChild {
         /// Its bit.
         child: u64,
         /// Replica id of copies to it.
@@ -35,20 +43,17 @@ pub enum Action {
 }
 
 /// The table's entry.
-pub fn entry(key: Key, action: Action) -> TableEntry {
-    let call = match action {
-        Action::HostChild { child, replica } => {
-            Call::new("host_child", [("child", child.into()), ("replica", replica.into())])
-        }
-        Action::SwitchChild { child, replica } => {
-            Call::new("switch_child", [("child", child.into()), ("replica", replica.into())])
-        }
-        Action::Parent => Call::new("parent", []),
+pub fn entry(key: Key, parameters: &Parameters, action: Action) -> TableEntry {
+    let (name, child, replica) = match action {
+        Action::HostChild { child, replica } => ("host_child", child, replica),
+        Action::MixedHostChild { child, replica } => ("mixed_host_child", child, replica),
+        Action::SwitchChild { child, replica } => ("switch_child", child, replica),
+        Action::Parent => ("parent", 0, 0),
     };
     let keys = [
         ("tree_id", key.tree_id.into()),
         ("ingress_port", key.ingress_port.into()),
         ("member", key.member.into()),
     ];
-    exact("membership", keys, call)
+    exact("membership", keys, Call::new(name, parameters.params(child, replica)))
 }

@@ -3,9 +3,10 @@
 //! Tables give a [`TableEntry`] by names; [`Entry::entity`] turns it into a P4Runtime message by the program's P4Info, which
 //! [`built_in`] holds.
 
-mod accumulate;
+pub mod accumulate;
 pub mod accumulate_high;
 pub mod accumulate_low;
+mod align;
 pub mod arp_proxy;
 pub mod arp_sender;
 mod entry;
@@ -21,15 +22,17 @@ pub mod service;
 pub mod tree;
 mod word;
 
+use std::sync::LazyLock;
+
 pub use entry::{Call, Entry, EntryAction, Match, MulticastGroup, TableEntry};
 pub use pipeline::{built_in, load};
 pub use word::Word;
 
 /// Slots of a switch (`SLOTS` in `p4/constants.p4`).
 pub const SLOTS: u32 = 4096;
-/// Words of a switch's result store (`RESULT_WORDS`). The program refuses slots that begin in the last
+/// Words of payload in all slots of a switch (`SLOT_WORDS`). The program refuses slots that begin in the last
 /// [`MAX_WORDS`](inca_wire::packet::MAX_WORDS).
-pub const RESULT_WORDS: u32 = 32768;
+pub const SLOT_WORDS: u32 = 32768;
 /// Most trees of a switch: size of the table `tree`.
 pub const MAX_TREES: usize = 1024;
 /// Most children of a switch in one tree: bits of `all_children`.
@@ -62,37 +65,22 @@ impl Reason {
     }
 }
 
-/// Index and name of every cell of the counter `events` that is in use; each packet ends as exactly one of them.
-pub const EVENTS: [(u32, &str); 28] = [
-    (31, "forwarded"),
-    (1, "drop_parser_error"),
-    (2, "drop_bad_length"),
-    (3, "drop_bad_version"),
-    (4, "drop_unknown_tree"),
-    (5, "drop_stale_generation"),
-    (6, "drop_bad_slot"),
-    (7, "drop_bad_format"),
-    (8, "drop_not_admitted"),
-    (9, "drop_bad_opcode"),
-    (10, "drop_bad_sequence"),
-    (11, "drop_duplicate"),
-    (12, "drop_resend_limited"),
-    (13, "drop_result_ignored"),
-    (14, "drop_replay_misfit"),
-    (15, "drop_no_route"),
-    (16, "drop_ttl_expired"),
-    (17, "drop_arp_unknown"),
-    (18, "drop_unknown_ethertype"),
-    (32, "to_controller"),
-    (33, "from_controller"),
-    (34, "arp_reply"),
-    (35, "contribution"),
-    (36, "completed"),
-    (37, "replay"),
-    (38, "resend"),
-    (39, "result"),
-    (40, "probe"),
-];
+/// Index and name of every cell of the counter `events` that is in use, as the P4 source has them; each packet ends as exactly one
+/// of them.
+pub fn events() -> &'static [(u32, String)] {
+    static EVENTS: LazyLock<Vec<(u32, String)>> = LazyLock::new(|| {
+        const SOURCE: &str = include_str!("../../../p4/constants.p4");
+        let named = |line: &str| {
+            let (name, value) = line.strip_prefix("const bit<32> ")?.split_once('=')?;
+            let index = value.split(';').next()?.trim().parse().ok()?;
+            let name = name.trim();
+            let event = name.strip_prefix("EVENT_").or(name.starts_with("DROP_").then_some(name))?;
+            (event != "NONE").then(|| (index, event.to_lowercase()))
+        };
+        SOURCE.lines().filter_map(named).collect()
+    });
+    &EVENTS
+}
 
 #[cfg(test)]
 mod tests;

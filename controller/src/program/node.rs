@@ -101,6 +101,8 @@ impl TreeNode {
 
     /// Every entry of the node.
     pub fn entries(&self) -> Vec<Entry> {
+        let parameters = self.parameters();
+        let mixed = self.children.iter().any(|child| matches!(child, Child::Switch { .. }));
         let mut entries = Vec::with_capacity(2 * self.children.len() + 6);
         let mut down = Vec::with_capacity(self.children.len());
         for (index, child) in self.children.iter().take(MAX_CHILDREN).enumerate() {
@@ -116,11 +118,12 @@ impl TreeNode {
                 replica::entry(replica::Key { replica: id }, &replica::Action::ToChild(addresses)).into(),
             );
             let bit = 1 << index;
-            let action = match child {
+            let role = match child {
+                Child::Host { .. } if mixed => membership::Action::MixedHostChild { child: bit, replica: id },
                 Child::Host { .. } => membership::Action::HostChild { child: bit, replica: id },
                 Child::Switch { .. } => membership::Action::SwitchChild { child: bit, replica: id },
             };
-            entries.push(membership::entry(self.member(port, member), action).into());
+            entries.push(membership::entry(self.member(port, member), &parameters, role).into());
         }
         entries.push(Entry::Multicast(MulticastGroup { id: self.share.down_group, replicas: down }));
         if let Some(parent) = self.parent {
@@ -136,7 +139,12 @@ impl TreeNode {
                     .into(),
             );
             entries.push(
-                membership::entry(self.member(parent.port, PARENT_MEMBER), membership::Action::Parent).into(),
+                membership::entry(
+                    self.member(parent.port, PARENT_MEMBER),
+                    &parameters,
+                    membership::Action::Parent,
+                )
+                .into(),
             );
             let up = MulticastGroup {
                 id: self.share.up_group,
@@ -144,12 +152,12 @@ impl TreeNode {
             };
             entries.push(Entry::Multicast(up));
         }
-        entries.push(tree::entry(tree::Key { tree_id: self.tree_id }, &self.parameters()).into());
+        entries.push(tree::entry(tree::Key { tree_id: self.tree_id }).into());
         entries
     }
 
-    fn parameters(&self) -> tree::Action {
-        tree::Action {
+    fn parameters(&self) -> tree::Parameters {
+        tree::Parameters {
             generation: self.generation,
             slots: self.slots,
             first_slot: self.share.first_slot,
@@ -159,7 +167,6 @@ impl TreeNode {
             guard: FormatSpec::of(self.format).guard_bits(self.world),
             all_children: u64::MAX >> (MAX_CHILDREN - self.children.len().clamp(1, MAX_CHILDREN)),
             world: self.world,
-            is_root: self.parent.is_none(),
             up_group: if self.parent.is_none() { 0 } else { self.share.up_group },
             down_group: self.share.down_group,
             resend_interval: self.resend_interval,
