@@ -27,7 +27,7 @@ from .nodes import (
     find_switch,
     ipv6_off,
 )
-from .processes import Component, ComponentError, Job, Outcome, require, wait_jobs
+from .processes import POLL_SECONDS, Component, ComponentError, Job, Outcome, require, wait_jobs
 from .topology import HostSpec, Network
 
 CONTROLLER_PORT = 9559
@@ -317,6 +317,21 @@ class Emulation:
             raise ComponentError(f"inca-controller status: {done.stderr.strip()}")
         result: dict[str, Any] = json.loads(done.stdout)
         return result
+
+    def wait_status(self, condition: Callable[[dict[str, Any]], bool], seconds: float) -> None:
+        """Waits until the controller's view satisfies `condition`."""
+        deadline = time.monotonic() + seconds
+        while not condition(self.status()):
+            if time.monotonic() > deadline:
+                raise ComponentError(f"controller: not as awaited after {seconds:.0f} s: {json.dumps(self.status())}")
+            time.sleep(0.05)
+
+    def pause(self, seconds: float) -> None:
+        """Lets time pass; raises if a component dies meanwhile."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self.check_alive()
+            time.sleep(POLL_SECONDS)
 
     def start_job(
         self,
