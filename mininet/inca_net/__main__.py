@@ -84,7 +84,8 @@ def parser() -> argparse.ArgumentParser:
 
     examine = commands.add_parser("doctor", help="what this machine can and can't do")
     examine.add_argument("--can-emulate", action="store_true", help="only say whether emulation works at all")
-    examine.set_defaults(run=lambda arguments: doctor.run(arguments.can_emulate))
+    examine.add_argument("--interface", action="append", default=[], help="examine this data-plane interface instead")
+    examine.set_defaults(run=lambda arguments: doctor.run(arguments.can_emulate, arguments.interface))
     return top
 
 

@@ -7,8 +7,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from .isolate import IsolationError, isolated
 
@@ -56,18 +57,60 @@ def find_program(program: str) -> str | None:
     return shutil.which(program, path=path)
 
 
-def run(only_can_emulate: bool) -> int:
-    """Prints the findings; 0 if emulation works."""
+def run(only_can_emulate: bool, interfaces: Sequence[str] = ()) -> int:
+    """Prints the findings; 0 if all is well. With interfaces: looks at those of a network of one's own instead."""
+    if interfaces:
+        return show([finding for interface in interfaces for finding in interface_findings(interface)])
     if only_can_emulate:
         problem = why_not() or kernel_problem()
         if problem:
             print(problem)
         return 1 if problem else 0
-    findings = program_findings() + kernel_findings()
+    return show(program_findings() + kernel_findings())
+
+
+def show(findings: Sequence[Finding]) -> int:
+    """Prints a table; 1 if something is missing."""
     width = max(len(finding.what) for finding in findings)
     for finding in findings:
         print(f"{finding.what:<{width}}  {finding.state:<8} {finding.text}")
     return 1 if any(finding.state == MISSING for finding in findings) else 0
+
+
+# What `ethtool -k` calls them, and the short name that switches each off.
+HARMFUL_OFFLOADS = {
+    "tx-checksumming": "tx",
+    "rx-checksumming": "rx",
+    "tcp-segmentation-offload": "tso",
+    "generic-segmentation-offload": "gso",
+    "generic-receive-offload": "gro",
+    "large-receive-offload": "lro",
+}
+
+
+def interface_findings(interface: str) -> list[Finding]:
+    """Whether a data-plane interface is fit for a switch: offloads off, IPv6 off."""
+    done = subprocess.run(["ethtool", "-k", interface], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return [Finding(interface, MISSING, done.stderr.strip().splitlines()[-1])]
+    on = [
+        short
+        for line in done.stdout.splitlines()
+        for name, short in HARMFUL_OFFLOADS.items()
+        if line.startswith(f"{name}: on") and "[fixed]" not in line
+    ]
+    findings = []
+    for short in on:
+        harm = "unfilled checksums" if short in ("tx", "rx") else "merged or oversized frames"
+        text = f"{short} offload is on, switches see {harm}: ethtool -K {interface} {short} off"
+        findings.append(Finding(interface, MISSING, text))
+    if not on:
+        findings.append(Finding(interface, OK, "offloads are off"))
+    ipv6 = Path(f"/proc/sys/net/ipv6/conf/{interface}/disable_ipv6")
+    if ipv6.exists() and ipv6.read_text().strip() == "0":
+        text = f"IPv6 is on, router solicitations reach switches: sysctl -w net.ipv6.conf.{interface}.disable_ipv6=1"
+        findings.append(Finding(interface, OPTIONAL, text))
+    return findings
 
 
 def program_findings() -> list[Finding]:
