@@ -41,7 +41,7 @@ pub(crate) fn run(args: &AllreduceArgs) -> Result<(), Failure> {
     let input = input(args, dtype)?;
     let (count, bytes) = (data::len(&input), (data::len(&input) * dtype.size()) as u64);
 
-    let group = Communicator::join(args.join.options(&args.operation))?;
+    let group = Communicator::join(args.join.options(dtype, args.operation.seed))?;
     let assignment = group.assignment().clone();
     tracing::info!(
         job = args.join.job,

@@ -49,6 +49,12 @@ pub(crate) enum Command {
     /// host link carries each byte once in each direction, so the ceiling of algbw is the link rate times the share of payload in a packet.
     #[command(after_long_help = EXIT_CODES)]
     Perf(PerfArgs),
+    /// Sums tensors from standard input to standard output, for programs in any language
+    ///
+    /// A tensor is the number of its elements (64 bits, little-endian) followed by the elements (raw, little-endian); its sum is written in the
+    /// same form before the next one is read. The end of the input leaves the job.
+    #[command(after_long_help = EXIT_CODES)]
+    Pipe(PipeArgs),
 }
 
 /// Whom to join.
@@ -165,6 +171,24 @@ pub(crate) struct PerfArgs {
     pub(crate) check: CheckArg,
 }
 
+#[derive(Debug, ClapArgs)]
+pub(crate) struct PipeArgs {
+    #[command(flatten)]
+    pub(crate) join: JoinArgs,
+    /// Element type; f32 travels as 16-bit block floating point, summed in 32-bit lanes
+    #[arg(long, value_enum, default_value_t = DtypeArg::F32)]
+    pub(crate) dtype: DtypeArg,
+    /// Reduction; averages of i32 are rounded to nearest, ties to even
+    #[arg(long, value_enum, default_value_t = OpArg::Sum)]
+    pub(crate) op: OpArg,
+    /// Seed of what the protocol leaves to chance, such as the moment of a retransmission
+    #[arg(long, default_value_t = 1, value_name = "SEED")]
+    pub(crate) seed: u64,
+    /// Seconds after which an operation fails
+    #[arg(long, default_value = "60", value_parser = seconds, value_name = "SECONDS")]
+    pub(crate) deadline: Duration,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DtypeArg {
     /// IEEE 754 binary32
@@ -212,17 +236,17 @@ pub(crate) enum CheckArg {
 
 impl JoinArgs {
     /// The library's form of these options.
-    pub(crate) fn options(&self, operation: &OperationArgs) -> JoinOptions {
+    pub(crate) fn options(&self, dtype: Dtype, seed: u64) -> JoinOptions {
         let mut options = JoinOptions::new(&self.controller, &self.job, self.rank, self.world);
         options.group.clone_from(&self.group);
-        options.format = Dtype::from(operation.dtype).format();
+        options.format = dtype.format();
         options.chunk_words = self.chunk_words;
         options.host_address = self.host_address;
         options.interface.clone_from(&self.interface);
         options.timeout = self.join_timeout;
         options.tuning.window.start = self.window;
         options.tuning.window.max = self.max_window;
-        options.tuning.seed = operation.seed;
+        options.tuning.seed = seed;
         options
     }
 }

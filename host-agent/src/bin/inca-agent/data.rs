@@ -44,25 +44,34 @@ pub(crate) fn read(path: &Path, dtype: Dtype) -> Result<Tensor, Failure> {
     let failure =
         |reason: String| Failure::File { what: "reading", path: path.display().to_string(), reason };
     let bytes = fs::read(path).map_err(|error| failure(error.to_string()))?;
-    let (elements, rest) = bytes.as_chunks::<4>();
-    if !rest.is_empty() {
-        let (len, size) = (bytes.len(), dtype.size());
+    let (len, size) = (bytes.len(), dtype.size());
+    if len % size != 0 {
         return Err(failure(format!("{len} bytes are no whole number of {dtype} elements of {size} bytes")));
     }
-    Ok(match dtype {
+    Ok(decode(&bytes, dtype))
+}
+
+/// Elements from raw little-endian bytes; what is left over at the end is no element.
+pub(crate) fn decode(bytes: &[u8], dtype: Dtype) -> Tensor {
+    let (elements, _) = bytes.as_chunks::<4>();
+    match dtype {
         Dtype::I32 => Tensor::I32(elements.iter().map(|bytes| i32::from_le_bytes(*bytes)).collect()),
         _ => Tensor::F32(elements.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()),
-    })
+    }
+}
+
+/// Raw little-endian bytes of the elements.
+pub(crate) fn encode(tensor: &Tensor) -> Vec<u8> {
+    match tensor {
+        Tensor::F32(elements) => elements.iter().flat_map(|element| element.to_le_bytes()).collect(),
+        Tensor::I32(elements) => elements.iter().flat_map(|element| element.to_le_bytes()).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// Writes raw little-endian elements.
 pub(crate) fn write(path: &Path, tensor: &Tensor) -> Result<(), Failure> {
-    let bytes: Vec<u8> = match tensor {
-        Tensor::F32(elements) => elements.iter().flat_map(|element| element.to_le_bytes()).collect(),
-        Tensor::I32(elements) => elements.iter().flat_map(|element| element.to_le_bytes()).collect(),
-        _ => Vec::new(),
-    };
-    fs::write(path, bytes).map_err(|error| Failure::File {
+    fs::write(path, encode(tensor)).map_err(|error| Failure::File {
         what: "writing",
         path: path.display().to_string(),
         reason: error.to_string(),

@@ -5,6 +5,7 @@ mod args;
 mod check;
 mod data;
 mod perf;
+mod pipe;
 mod report;
 
 use std::process::ExitCode;
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
     let result = match args.command {
         Command::Allreduce(args) => allreduce::run(&args),
         Command::Perf(args) => perf::run(&args),
+        Command::Pipe(args) => pipe::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -43,7 +43,7 @@ struct Report {
 
 pub(crate) fn run(args: &PerfArgs) -> Result<(), Failure> {
     let sizes = sizes(args)?;
-    let group = Communicator::join(args.join.options(&args.operation))?;
+    let group = Communicator::join(args.join.options(args.operation.dtype.into(), args.operation.seed))?;
     let config = &group.assignment().config;
     let mut report = Report {
         job: args.join.job.clone(),
