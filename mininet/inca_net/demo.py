@@ -108,7 +108,7 @@ def summarise(emulation: Emulation, reports: list[list[dict[str, Any]]], seconds
         f"loss:            {first['loss']:.5f} -> {last['loss']:.5f}; with exact sums {last['reference_loss']:.5f} "
         f"({'as it should be' if learnt else 'NOT as it should be'})"
     )
-    print(f"one reduction:   {sorted(reduce_ms)[len(reduce_ms) // 2]:.2f} ms (median), started afresh each step")
+    print(f"one reduction:   {sorted(reduce_ms)[len(reduce_ms) // 2]:.2f} ms (median)")
     print(f"time:            {seconds:.1f} s for training")
     return 0 if same and learnt and wrong == 0 and elements else 1
 

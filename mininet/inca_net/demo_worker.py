@@ -11,7 +11,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -35,46 +34,34 @@ SEED = 20
 
 
 class Summer:
-    """Sums vectors over all ranks with inca-agent, through files."""
+    """Sums vectors over all ranks through `inca-agent pipe`, which stays a member of the job meanwhile."""
 
-    def __init__(self, options: argparse.Namespace, folder: Path) -> None:
-        self.options = options
-        self.input, self.output = folder / "gradient", folder / "sum"
-        self.calls = 0
-        # Spent in the switches and on the wire, without starting the agent and joining.
-        self.seconds = 0.0
+    def __init__(self, options: argparse.Namespace) -> None:
+        command = [options.agent, "pipe", "--controller", options.controller, "--job", options.job]
+        command += ["--rank", str(options.rank), "--world", str(options.world), "--interface", options.interface]
+        command += ["--chunk-words", str(CHUNK_WORDS), "--deadline", "30"]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def sum(self, values: Floats) -> Floats:
-        """The sum over all ranks."""
-        self.calls += 1
-        self.input.write_bytes(values.astype("<f4").tobytes())
-        options = self.options
-        command = [
-            options.agent,
-            "allreduce",
-            "--controller",
-            options.controller,
-            "--job",
-            f"{options.job}-{self.calls}",
-            "--rank",
-            str(options.rank),
-            "--world",
-            str(options.world),
-            "--interface",
-            options.interface,
-            "--chunk-words",
-            str(CHUNK_WORDS),
-            "--input",
-            str(self.input),
-            "--output",
-            str(self.output),
-            "--json",
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        if done.returncode != 0:
-            sys.exit(f"step {self.calls}: inca-agent: exit code {done.returncode}\n{done.stderr}")
-        self.seconds += json.loads(done.stdout)["seconds"]
-        return np.frombuffer(self.output.read_bytes(), "<f4").copy()
+        """The sum over all ranks; ends the program if the agent has ended (it says why on stderr)."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        head = len(values).to_bytes(8, "little")
+        try:
+            self.process.stdin.write(head + values.astype("<f4").tobytes())
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            sys.exit(self.process.wait(10) or 1)
+        reply = self.process.stdout.read(8 + 4 * len(values))
+        if len(reply) < 8 + 4 * len(values) or reply[:8] != head:
+            sys.exit(self.process.wait(10) or 1)
+        return np.frombuffer(reply[8:], "<f4").copy()
+
+    def leave(self) -> None:
+        """Leaves the job."""
+        self.process.communicate()
+        if self.process.returncode != 0:
+            sys.exit(self.process.returncode)
 
 
 def batch(data: Samples, step: int) -> Samples:
@@ -83,12 +70,12 @@ def batch(data: Samples, step: int) -> Samples:
     return Samples(data.images[start : start + BATCH], data.labels[start : start + BATCH])
 
 
-def train(options: argparse.Namespace, folder: Path) -> None:
+def train(options: argparse.Namespace) -> None:
     """The training loop, with the same training on exact sums beside it."""
     shards = [samples(SEED + rank, SAMPLES_PER_RANK) for rank in range(options.world)]
     everything = Samples(np.concatenate([s.images for s in shards]), np.concatenate([s.labels for s in shards]))
     network, reference = Classifier(HIDDEN, SEED), Classifier(HIDDEN, SEED)
-    summer = Summer(options, folder)
+    summer = Summer(options)
     rate = RATE / options.world
     for step in range(options.steps + 1):
         report: dict[str, int | float | str] = {
@@ -101,19 +88,21 @@ def train(options: argparse.Namespace, folder: Path) -> None:
             "elements": 0,
         }
         if step < options.steps:
-            before = summer.seconds
-            total = summer.sum(network.gradient(batch(shards[options.rank], step)))
+            gradient = network.gradient(batch(shards[options.rank], step))
+            started = time.monotonic()
+            total = summer.sum(gradient)
+            report["reduce_ms"] = (time.monotonic() - started) * 1e3
             # The check alone needs the other ranks' gradients.
             inputs = [network.gradient(batch(shard, step)) for shard in shards]
             right = bfp16.allreduce(inputs, CHUNK_WORDS)
             report["wrong"] = int(np.count_nonzero(total.view(np.uint32) != right.view(np.uint32)))
             report["elements"] = len(total)
-            report["reduce_ms"] = (summer.seconds - before) * 1e3
             network.step(total, rate)
             exact = np.sum([reference.gradient(batch(s, step)).astype(np.float64) for s in shards], axis=0)
             reference.step(exact.astype(np.float32), rate)
         report["digest"] = hashlib.sha256(network.parameters.tobytes()).hexdigest()
         print(json.dumps(report), flush=True)
+    summer.leave()
 
 
 def main() -> None:
@@ -124,10 +113,7 @@ def main() -> None:
     for name in ("rank", "world", "steps"):
         parser.add_argument(f"--{name}", required=True, type=int)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        started = time.monotonic()
-        train(options, Path(folder))
-        print(f"{time.monotonic() - started:.1f} s", file=sys.stderr)
+    train(options)
 
 
 if __name__ == "__main__":
