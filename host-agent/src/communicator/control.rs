@@ -248,9 +248,10 @@ impl Session {
         // Until the controller says otherwise.
         let mut host_unknown = true;
         let mut next_log = Instant::now();
+        let mut next_announcement = Instant::now() + ANNOUNCE_INTERVAL;
         loop {
-            let pause = if host_unknown { ANNOUNCE_INTERVAL } else { WAITING_LOG_INTERVAL };
-            let until = self.deadline.min(Instant::now() + pause);
+            let wake = if host_unknown { next_announcement } else { next_log };
+            let until = self.deadline.min(wake);
             match timeout_at(until, stream.message()).await {
                 Ok(Ok(Some(JoinEvent { event: Some(Event::Assignment(assignment)) }))) => {
                     return Ok(assignment);
@@ -281,8 +282,11 @@ impl Session {
                         missing_ranks,
                     });
                 }
-                Err(_) if host_unknown => self.announce(announcement, announce),
                 Err(_) => {}
+            }
+            if host_unknown && Instant::now() >= next_announcement {
+                next_announcement = Instant::now() + ANNOUNCE_INTERVAL;
+                self.announce(announcement, announce);
             }
             if Instant::now() >= next_log {
                 next_log = Instant::now() + WAITING_LOG_INTERVAL;

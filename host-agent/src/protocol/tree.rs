@@ -17,7 +17,7 @@ use super::rtt::{RttEstimator, jitter};
 use super::window::Window;
 
 /// Transmissions of the lowest chunk after which its slot is probed as well, to learn who is missing.
-const PROBE_AFTER: u32 = 4;
+const PROBE_AFTER: u32 = 2;
 
 /// Where a slot is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
