@@ -45,6 +45,7 @@ pub enum RuntimeError {
 pub struct SwitchHandle {
     commands: mpsc::Sender<Command>,
     wake: Arc<dyn Wake>,
+    epoch: std::time::Instant,
     device_id: u64,
     cpu_port: u16,
 }
@@ -58,6 +59,11 @@ impl SwitchHandle {
     /// P4Runtime device id.
     pub fn device_id(&self) -> u64 {
         self.device_id
+    }
+
+    /// The switch's clock, in microseconds, as packets get it.
+    pub fn now_us(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
     /// Port of packet-in and packet-out.
