@@ -7,3 +7,6 @@
 pub mod allreduce;
 pub mod numbers;
 pub mod slot;
+
+#[cfg(test)]
+mod check;

@@ -181,3 +181,6 @@ fn split<T>(format: Format, inputs: &[Vec<T>], chunk_words: usize) -> Result<Vec
         .map(|start| inputs.iter().map(|input| &input[start..expected.min(start + size)]).collect());
     Ok(chunks.collect())
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,23 +46,26 @@ impl PlaneSum {
     pub fn add(&mut self, guard: u8, addend: &Addend<'_>) {
         let old = self.exp_max;
         self.note(addend.exp_max, addend.exp_min);
-        if addend.exp_max == NO_EXP_MAX || self.out_of_range(guard) {
+        if addend.exp_max == NO_EXP_MAX {
             return;
         }
-        if self.lanes.is_empty() {
-            self.lanes = vec![0; addend.lanes.len()];
+        if old == NO_EXP_MAX {
+            // The first that is not all zeros is stored.
+            self.bias = addend.bias << addend.places;
+            self.lanes = addend.lanes.iter().map(|lane| lane << addend.places).collect();
+            return;
         }
-        let drop = if old == NO_EXP_MAX { 0 } else { self.exp_max - old };
-        let below = self.exp_max - addend.exp_max;
-        // Both are at most the guard bits, except for exponents that contradict each other, which no honest packet has.
-        let align = |lane: i128| match u32::from(addend.places).checked_sub(u32::from(below)) {
-            Some(left) => lane << left,
-            None => lane.checked_shr(u32::from(below) - u32::from(addend.places)).unwrap_or(0),
-        };
-        let lower = |lane: i128| lane.checked_shr(u32::from(drop)).unwrap_or(0);
-        self.bias = lower(self.bias) + align(addend.bias);
+        if self.out_of_range(guard) {
+            return;
+        }
+        // Exact: both shifts are at most the guard bits, and what they push out is 0.
+        self.lanes.resize(addend.lanes.len(), 0);
+        let down = self.exp_max - old;
+        let below = i32::from(self.exp_max - addend.exp_max);
+        let align = |lane: i128| shift(lane, i32::from(addend.places) - below);
+        self.bias = shift(self.bias, -i32::from(down)) + align(addend.bias);
         for (sum, lane) in self.lanes.iter_mut().zip(addend.lanes) {
-            *sum = lower(*sum) + align(*lane);
+            *sum = shift(*sum, -i32::from(down)) + align(*lane);
         }
     }
 
@@ -81,6 +84,13 @@ impl PlaneSum {
     pub fn value(&self, index: usize) -> i128 {
         self.lanes.get(index).map_or(0, |lane| lane - self.bias)
     }
+}
+
+/// lane x 2^places, cut off below the point. Beyond 127 places (only for exponents that contradict each other, which no honest packet
+/// has) nothing is left.
+fn shift(lane: i128, places: i32) -> i128 {
+    let count = places.unsigned_abs();
+    if places >= 0 { lane.checked_shl(count).unwrap_or(0) } else { lane.checked_shr(count).unwrap_or(0) }
 }
 
 /// A root's result.
@@ -176,3 +186,6 @@ fn to_words(bits: u32, lanes: impl Iterator<Item = i128>) -> Vec<u8> {
     words.chunks_mut(WORD_BYTES).for_each(<[u8]>::reverse);
     words
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,8 @@
 //! values are the indices of the program's counter `events`) and every packet sent.
 
 mod state;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
@@ -77,7 +79,7 @@ pub enum Event {
     /// Dropped: no such slot.
     BadSlot = 6,
     /// Dropped: another number format, more words than the tree takes, words where there must be none or none where
-    /// there must be some, or flags that no sender may set.
+    /// there must be some, flags that no sender may set, or a host that claims to be several ranks.
     BadFormat = 7,
     /// Dropped: the sender is no member at this port.
     NotAdmitted = 8,
@@ -185,23 +187,25 @@ impl SwitchModel {
 
 impl TreeConfig {
     fn admit(&self, port: u16, header: &Header) -> Result<Sender, Event> {
+        let sender = self.sender(port, header).ok_or(Event::NotAdmitted)?;
         if header.generation != self.generation {
-            return Err(Event::StaleGeneration);
+            Err(Event::StaleGeneration)
+        } else if header.slot >= self.slots {
+            Err(Event::BadSlot)
+        } else if header.format != self.format || header.words > self.words {
+            Err(Event::BadFormat)
+        } else {
+            Ok(sender)
         }
-        if header.slot >= self.slots {
-            return Err(Event::BadSlot);
-        }
-        if header.format != self.format || header.words > self.words {
-            return Err(Event::BadFormat);
-        }
-        let is_parent = header.opcode == Opcode::Result || header.member == PARENT_MEMBER;
-        if is_parent {
-            let parent = self.parent.filter(|parent| parent.port == port);
-            return parent.map(|_| Sender::Parent).ok_or(Event::NotAdmitted);
+    }
+
+    fn sender(&self, port: u16, header: &Header) -> Option<Sender> {
+        if header.opcode == Opcode::Result || header.member == PARENT_MEMBER {
+            return self.parent.filter(|parent| parent.port == port).map(|_| Sender::Parent);
         }
         let child =
-            self.children.iter().position(|child| child.port == port && child.member == header.member);
-        child.map(|child| Sender::Child(child, self.children[child].kind)).ok_or(Event::NotAdmitted)
+            self.children.iter().position(|child| child.port == port && child.member == header.member)?;
+        Some(Sender::Child(child, self.children[child].kind))
     }
 
     fn all_children(&self) -> u64 {

@@ -52,7 +52,8 @@ impl Slot {
         header: &Header,
         words: &[u8],
     ) -> Outcome {
-        if !sender_may_set(header.flags) || header.flags.is_empty() == (header.words == 0) {
+        let counts_itself = header.contributions == 1 || config.children[child].kind == ChildKind::Switch;
+        if !sender_may_set(header.flags) || header.flags.is_empty() == (header.words == 0) || !counts_itself {
             return Event::BadFormat.into();
         }
         let contributed = self.children[planes[0]] & 1 << child != 0;
@@ -73,7 +74,7 @@ impl Slot {
             Event::Duplicate.into()
         } else if now.wrapping_sub(self.resent_at) < config.resend_interval_us {
             Event::ResendLimited.into()
-        } else if header.words != 0 && header.words != self.words && self.flags.is_empty() {
+        } else if header.words != self.words && self.flags.is_empty() {
             Event::ReplayMisfit.into()
         } else {
             Outcome { event: Event::Resend, sent: self.send_up(config, now, header) }
@@ -116,11 +117,7 @@ impl Slot {
         }
         // Both planes bring the same ranks, so they are counted once, with plane 0.
         if planes.contains(&0) {
-            let ranks = match config.children[child].kind {
-                ChildKind::Host => 1,
-                ChildKind::Switch => header.contributions,
-            };
-            self.contributions = self.contributions.wrapping_add(ranks);
+            self.contributions = self.contributions.wrapping_add(header.contributions);
         }
 
         if !self.is_full(config) {
