@@ -22,11 +22,10 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
     word_t sum;
     bit<32> index;
 
-#define LANES(i)     hdr.low[i].lanes
-#define LOW_PART(i)  ((LANES(i) & low_half) << meta.align_low.shift_packet)
-#define HIGH_PART(i) ((LANES(i) & high_half) >> meta.align_high.shift_packet)
+#define LOW_PART(part, k)  ((LOW(part, k) & low_half) << meta.align_low.shift_packet)
+#define HIGH_PART(part, k) ((LOW(part, k) & high_half) >> meta.align_high.shift_packet)
 
-#define AT(i) index = meta.word_index + i;
+#define NEXT index = index + 1;
 #define PUT(plane, value) \
         sum = value; \
         plane.write(index, sum);
@@ -38,40 +37,44 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
     // Hosts alone below this switch: both planes meet the packet alike.
     @name(".clear")
     action clear() {
-#define OP(i) AT(i) PUT(low, 0) PUT(high, 0)
-        FOR_EACH_WORD(hdr.inca.words, OP)
+        index = meta.word_index;
+#define OP(part, k) PUT(low, 0) PUT(high, 0) NEXT
+        FOR_EACH_WORD(OP)
 #undef OP
     }
 
     @name(".store")
     action store(word_t low_half, word_t high_half) {
-#define OP(i) AT(i) PUT(low, LOW_PART(i)) PUT(high, HIGH_PART(i))
-        FOR_EACH_WORD(hdr.inca.words, OP)
+        index = meta.word_index;
+#define OP(part, k) PUT(low, LOW_PART(part, k)) PUT(high, HIGH_PART(part, k)) NEXT
+        FOR_EACH_WORD(OP)
 #undef OP
     }
 
     @name(".add")
     action add(word_t low_half, word_t high_half) {
-#define OP(i) AT(i) UPDATE(low, sum + LOW_PART(i)) UPDATE(high, sum + HIGH_PART(i))
-        FOR_EACH_WORD(hdr.inca.words, OP)
+        index = meta.word_index;
+#define OP(part, k) UPDATE(low, sum + LOW_PART(part, k)) UPDATE(high, sum + HIGH_PART(part, k)) NEXT
+        FOR_EACH_WORD(OP)
 #undef OP
     }
 
     // For formats without an exponent.
     @name(".add_unshifted")
     action add_unshifted(word_t low_half, word_t high_half) {
-#define OP(i) AT(i) UPDATE(low, sum + (LANES(i) & low_half)) UPDATE(high, sum + HIGH_PART(i))
-        FOR_EACH_WORD(hdr.inca.words, OP)
+        index = meta.word_index;
+#define OP(part, k) UPDATE(low, sum + (LOW(part, k) & low_half)) UPDATE(high, sum + HIGH_PART(part, k)) NEXT
+        FOR_EACH_WORD(OP)
 #undef OP
     }
 
     @name(".raise")
     action raise(word_t low_half, word_t high_half) {
-#define OP(i) \
-        AT(i) \
-        UPDATE(low, (sum >> meta.align_low.shift_accumulator) + LOW_PART(i)) \
-        UPDATE(high, (sum >> meta.align_low.shift_accumulator) + HIGH_PART(i))
-        FOR_EACH_WORD(hdr.inca.words, OP)
+        index = meta.word_index;
+#define OP(part, k) \
+        UPDATE(low, (sum >> meta.align_low.shift_accumulator) + LOW_PART(part, k)) \
+        UPDATE(high, (sum >> meta.align_low.shift_accumulator) + HIGH_PART(part, k)) NEXT
+        FOR_EACH_WORD(OP)
 #undef OP
     }
 
@@ -90,50 +93,57 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
     // Switches among the children: each plane for itself.
     @name(".clear_low")
     action clear_low() {
-#define OP(i) AT(i) PUT(low, 0)
-        FOR_EACH_WORD(hdr.inca.words, OP)
+        index = meta.word_index;
+#define OP(part, k) PUT(low, 0) NEXT
+        FOR_EACH_WORD(OP)
 #undef OP
     }
 
     @name(".store_low")
     action store_low(word_t low_half) {
-#define OP(i) AT(i) PUT(low, LOW_PART(i))
-        FOR_EACH_WORD(hdr.inca.words, OP)
+        index = meta.word_index;
+#define OP(part, k) PUT(low, LOW_PART(part, k)) NEXT
+        FOR_EACH_WORD(OP)
 #undef OP
     }
 
     @name(".add_low")
     action add_low(word_t low_half) {
-#define OP(i) AT(i) UPDATE(low, sum + LOW_PART(i))
-        FOR_EACH_WORD(hdr.inca.words, OP)
+        index = meta.word_index;
+#define OP(part, k) UPDATE(low, sum + LOW_PART(part, k)) NEXT
+        FOR_EACH_WORD(OP)
 #undef OP
     }
 
     @name(".raise_low")
     action raise_low(word_t low_half) {
-#define OP(i) AT(i) UPDATE(low, (sum >> meta.align_low.shift_accumulator) + LOW_PART(i))
-        FOR_EACH_WORD(hdr.inca.words, OP)
+        index = meta.word_index;
+#define OP(part, k) UPDATE(low, (sum >> meta.align_low.shift_accumulator) + LOW_PART(part, k)) NEXT
+        FOR_EACH_WORD(OP)
 #undef OP
     }
 
     @name(".store_partial_low")
     action store_partial_low() {
-#define OP(i) AT(i) PUT(low, LANES(i))
-        FOR_EACH_WORD(hdr.inca.words, OP)
+        index = meta.word_index;
+#define OP(part, k) PUT(low, LOW(part, k)) NEXT
+        FOR_EACH_WORD(OP)
 #undef OP
     }
 
     @name(".add_partial_low")
     action add_partial_low() {
-#define OP(i) AT(i) UPDATE(low, sum + (LANES(i) >> meta.align_low.shift_packet))
-        FOR_EACH_WORD(hdr.inca.words, OP)
+        index = meta.word_index;
+#define OP(part, k) UPDATE(low, sum + (LOW(part, k) >> meta.align_low.shift_packet)) NEXT
+        FOR_EACH_WORD(OP)
 #undef OP
     }
 
     @name(".raise_partial_low")
     action raise_partial_low() {
-#define OP(i) AT(i) UPDATE(low, (sum >> meta.align_low.shift_accumulator) + LANES(i))
-        FOR_EACH_WORD(hdr.inca.words, OP)
+        index = meta.word_index;
+#define OP(part, k) UPDATE(low, (sum >> meta.align_low.shift_accumulator) + LOW(part, k)) NEXT
+        FOR_EACH_WORD(OP)
 #undef OP
     }
 
@@ -154,50 +164,57 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
 
     @name(".clear_high")
     action clear_high() {
-#define OP(i) AT(i) PUT(high, 0)
-        FOR_EACH_WORD(hdr.inca.words, OP)
+        index = meta.word_index;
+#define OP(part, k) PUT(high, 0) NEXT
+        FOR_EACH_WORD(OP)
 #undef OP
     }
 
     @name(".store_high")
     action store_high(word_t high_half) {
-#define OP(i) AT(i) PUT(high, HIGH_PART(i))
-        FOR_EACH_WORD(hdr.inca.words, OP)
+        index = meta.word_index;
+#define OP(part, k) PUT(high, HIGH_PART(part, k)) NEXT
+        FOR_EACH_WORD(OP)
 #undef OP
     }
 
     @name(".add_high")
     action add_high(word_t high_half) {
-#define OP(i) AT(i) UPDATE(high, sum + HIGH_PART(i))
-        FOR_EACH_WORD(hdr.inca.words, OP)
+        index = meta.word_index;
+#define OP(part, k) UPDATE(high, sum + HIGH_PART(part, k)) NEXT
+        FOR_EACH_WORD(OP)
 #undef OP
     }
 
     @name(".raise_high")
     action raise_high(word_t high_half) {
-#define OP(i) AT(i) UPDATE(high, (sum >> meta.align_high.shift_accumulator) + HIGH_PART(i))
-        FOR_EACH_WORD(hdr.inca.words, OP)
+        index = meta.word_index;
+#define OP(part, k) UPDATE(high, (sum >> meta.align_high.shift_accumulator) + HIGH_PART(part, k)) NEXT
+        FOR_EACH_WORD(OP)
 #undef OP
     }
 
     @name(".store_partial_high")
     action store_partial_high() {
-#define OP(i) AT(i) PUT(high, LANES(i))
-        FOR_EACH_WORD(hdr.inca.words, OP)
+        index = meta.word_index;
+#define OP(part, k) PUT(high, LOW(part, k)) NEXT
+        FOR_EACH_WORD(OP)
 #undef OP
     }
 
     @name(".add_partial_high")
     action add_partial_high() {
-#define OP(i) AT(i) UPDATE(high, sum + (LANES(i) >> meta.align_high.shift_packet))
-        FOR_EACH_WORD(hdr.inca.words, OP)
+        index = meta.word_index;
+#define OP(part, k) UPDATE(high, sum + (LOW(part, k) >> meta.align_high.shift_packet)) NEXT
+        FOR_EACH_WORD(OP)
 #undef OP
     }
 
     @name(".raise_partial_high")
     action raise_partial_high() {
-#define OP(i) AT(i) UPDATE(high, (sum >> meta.align_high.shift_accumulator) + LANES(i))
-        FOR_EACH_WORD(hdr.inca.words, OP)
+        index = meta.word_index;
+#define OP(part, k) UPDATE(high, (sum >> meta.align_high.shift_accumulator) + LOW(part, k)) NEXT
+        FOR_EACH_WORD(OP)
 #undef OP
     }
 
@@ -230,10 +247,9 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
             }
         }
     }
-#undef LANES
 #undef LOW_PART
 #undef HIGH_PART
-#undef AT
+#undef NEXT
 #undef PUT
 #undef UPDATE
 }

@@ -8,8 +8,8 @@ control IncaComputeChecksum(inout headers_t hdr, inout metadata_t meta) {
     apply {
         // Forwarded packets have theirs updated with the TTL; copies of sums and results are new packets.
         update_checksum(meta.event >= EVENT_COMPLETED,
-            { hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.diffserv, hdr.ipv4.total_length, hdr.ipv4.identification,
-              hdr.ipv4.flags, hdr.ipv4.fragment_offset, hdr.ipv4.ttl, hdr.ipv4.protocol, hdr.ipv4.src_addr, hdr.ipv4.dst_addr },
+            { hdr.ipv4.version_ihl, hdr.ipv4.diffserv, hdr.ipv4.total_length, hdr.ipv4.identification,
+              hdr.ipv4.fragment, hdr.ipv4.ttl, hdr.ipv4.protocol, hdr.ipv4.src_addr, hdr.ipv4.dst_addr },
             hdr.ipv4.checksum, HashAlgorithm.csum16);
     }
 }
@@ -23,7 +23,11 @@ control IncaDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.udp);
         packet.emit(hdr.tcp_ports);
         packet.emit(hdr.inca);
-        packet.emit(hdr.low);
-        packet.emit(hdr.high);
+#define OP(part) packet.emit(hdr.low_##part);
+        FOR_EACH_HEADER(OP)
+#undef OP
+#define OP(part) packet.emit(hdr.high_##part);
+        FOR_EACH_HEADER(OP)
+#undef OP
     }
 }

@@ -10,7 +10,7 @@ control IncaEgress(inout headers_t hdr, inout metadata_t meta, inout standard_me
         hdr.ipv4.diffserv = 0;
         hdr.ipv4.total_length = IPV4_BYTES + length;
         hdr.ipv4.identification = 0;
-        hdr.ipv4.flags = 0;
+        hdr.ipv4.fragment = 0;
         hdr.ipv4.ttl = RESULT_TTL;
         hdr.ipv4.src_addr = src_ip;
         hdr.ipv4.dst_addr = dst_ip;
@@ -32,8 +32,8 @@ control IncaEgress(inout headers_t hdr, inout metadata_t meta, inout standard_me
     action to_parent_low(mac_addr_t src_mac, mac_addr_t dst_mac, ipv4_addr_t src_ip, ipv4_addr_t dst_ip, bit<16> dst_port, bit<16> member) {
         address(src_mac, dst_mac, src_ip, dst_ip, dst_port, member);
         hdr.inca.plane = 0;
-#define OP(i) hdr.high[i].setInvalid();
-        FOR_EACH_WORD(hdr.inca.words, OP)
+#define OP(part) hdr.high_##part.setInvalid();
+        FOR_EACH_HEADER(OP)
 #undef OP
     }
 
@@ -41,8 +41,8 @@ control IncaEgress(inout headers_t hdr, inout metadata_t meta, inout standard_me
     action to_parent_high(mac_addr_t src_mac, mac_addr_t dst_mac, ipv4_addr_t src_ip, ipv4_addr_t dst_ip, bit<16> dst_port, bit<16> member) {
         address(src_mac, dst_mac, src_ip, dst_ip, dst_port, member);
         hdr.inca.plane = 1;
-#define OP(i) hdr.low[i].setInvalid();
-        FOR_EACH_WORD(hdr.inca.words, OP)
+#define OP(part) hdr.low_##part.setInvalid();
+        FOR_EACH_HEADER(OP)
 #undef OP
     }
 

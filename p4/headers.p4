@@ -39,13 +39,11 @@ header arp_t {
 }
 
 header ipv4_t {
-    bit<4>      version;
-    bit<4>      ihl;
+    bit<8>      version_ihl;
     bit<8>      diffserv;
     bit<16>     total_length;
     bit<16>     identification;
-    bit<3>      flags;
-    bit<13>     fragment_offset;
+    bit<16>     fragment;  // flags and offset
     bit<8>      ttl;
     bit<8>      protocol;
     bit<16>     checksum;
@@ -86,9 +84,7 @@ header inca_t {
     bit<64> bias;
 }
 
-header payload_word_t {
-    word_t lanes;
-}
+#include "words.p4"
 
 struct headers_t {
     packet_in_t  packet_in;
@@ -101,8 +97,8 @@ struct headers_t {
     inca_t       inca;
     // The payload as it arrives. A finished sum leaves the ingress as two planes of wide lanes, `low` and `high`;
     // a result as `low` alone. Each copy's egress keeps one of them, so no packet grows.
-    payload_word_t[MAX_WORDS] low;
-    payload_word_t[MAX_WORDS] high;
+    WORDS(low)
+    WORDS(high)
 }
 
 // Scalars of one plane of a slot.

@@ -9,7 +9,6 @@
 
 #include "constants.p4"
 #include "headers.p4"
-#include "words.p4"
 #include "parser.p4"
 #include "forwarding.p4"
 #include "admission.p4"

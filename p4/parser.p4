@@ -30,9 +30,9 @@ parser IncaParser(packet_in packet, out headers_t hdr, inout metadata_t meta, in
     state parse_ipv4 {
         packet.extract(hdr.ipv4);
         // Options and fragments are forwarded without a look at what follows.
-        transition select(hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.flags & 1, hdr.ipv4.fragment_offset, hdr.ipv4.protocol) {
-            (4, 5, 0, 0, IP_PROTOCOL_UDP): parse_udp;
-            (4, 5, 0, 0, IP_PROTOCOL_TCP): parse_tcp_ports;
+        transition select(hdr.ipv4.version_ihl, hdr.ipv4.fragment, hdr.ipv4.protocol) {
+            (IPV4_WITHOUT_OPTIONS, 0 &&& IPV4_FRAGMENTED, IP_PROTOCOL_UDP): parse_udp;
+            (IPV4_WITHOUT_OPTIONS, 0 &&& IPV4_FRAGMENTED, IP_PROTOCOL_TCP): parse_tcp_ports;
             default: accept;
         }
     }
@@ -50,78 +50,72 @@ parser IncaParser(packet_in packet, out headers_t hdr, inout metadata_t meta, in
         }
     }
 
-    // The words are a chain of states, entered as many states from its end as there are words: no counter, no loop.
+    // The headers that the bits of `words` name, see words.p4.
     state parse_inca {
         packet.extract(hdr.inca);
         transition select(hdr.inca.words) {
-            1: parse_1;
-            2: parse_2;
-            3: parse_3;
-            4: parse_4;
-            5: parse_5;
-            6: parse_6;
-            7: parse_7;
-            8: parse_8;
-            9: parse_9;
-            10: parse_10;
-            11: parse_11;
-            12: parse_12;
-            13: parse_13;
-            14: parse_14;
-            15: parse_15;
-            16: parse_16;
-            17: parse_17;
-            18: parse_18;
-            19: parse_19;
-            20: parse_20;
-            21: parse_21;
-            22: parse_22;
-            23: parse_23;
-            24: parse_24;
-            25: parse_25;
-            26: parse_26;
-            27: parse_27;
-            28: parse_28;
-            29: parse_29;
-            30: parse_30;
-            31: parse_31;
-            32: parse_32;
+            MAX_WORDS: parse_16;
+            0x10 &&& 0xF0: parse_16;
+            0x08 &&& 0xF8: parse_8;
+            0x04 &&& 0xFC: parse_4;
+            0x02 &&& 0xFE: parse_2;
+            0x01: parse_1;
             default: accept;
         }
     }
 
-#define PARSE_WORD(n, next_state) state parse_##n { packet.extract(hdr.low.next); transition next_state; }
-    PARSE_WORD(1, accept)
-    PARSE_WORD(2, parse_1)
-    PARSE_WORD(3, parse_2)
-    PARSE_WORD(4, parse_3)
-    PARSE_WORD(5, parse_4)
-    PARSE_WORD(6, parse_5)
-    PARSE_WORD(7, parse_6)
-    PARSE_WORD(8, parse_7)
-    PARSE_WORD(9, parse_8)
-    PARSE_WORD(10, parse_9)
-    PARSE_WORD(11, parse_10)
-    PARSE_WORD(12, parse_11)
-    PARSE_WORD(13, parse_12)
-    PARSE_WORD(14, parse_13)
-    PARSE_WORD(15, parse_14)
-    PARSE_WORD(16, parse_15)
-    PARSE_WORD(17, parse_16)
-    PARSE_WORD(18, parse_17)
-    PARSE_WORD(19, parse_18)
-    PARSE_WORD(20, parse_19)
-    PARSE_WORD(21, parse_20)
-    PARSE_WORD(22, parse_21)
-    PARSE_WORD(23, parse_22)
-    PARSE_WORD(24, parse_23)
-    PARSE_WORD(25, parse_24)
-    PARSE_WORD(26, parse_25)
-    PARSE_WORD(27, parse_26)
-    PARSE_WORD(28, parse_27)
-    PARSE_WORD(29, parse_28)
-    PARSE_WORD(30, parse_29)
-    PARSE_WORD(31, parse_30)
-    PARSE_WORD(32, parse_31)
-#undef PARSE_WORD
+    state parse_16 {
+        packet.extract(hdr.low_16);
+        transition select(hdr.inca.words) {
+            MAX_WORDS: parse_8;
+            0x08 &&& 0x08: parse_8;
+            0x04 &&& 0x04: parse_4;
+            0x02 &&& 0x02: parse_2;
+            0x01 &&& 0x01: parse_1;
+            default: accept;
+        }
+    }
+
+    state parse_8 {
+        packet.extract(hdr.low_8);
+        transition select(hdr.inca.words) {
+            MAX_WORDS: parse_4;
+            0x04 &&& 0x04: parse_4;
+            0x02 &&& 0x02: parse_2;
+            0x01 &&& 0x01: parse_1;
+            default: accept;
+        }
+    }
+
+    state parse_4 {
+        packet.extract(hdr.low_4);
+        transition select(hdr.inca.words) {
+            MAX_WORDS: parse_2;
+            0x02 &&& 0x02: parse_2;
+            0x01 &&& 0x01: parse_1;
+            default: accept;
+        }
+    }
+
+    state parse_2 {
+        packet.extract(hdr.low_2);
+        transition select(hdr.inca.words) {
+            MAX_WORDS: parse_1;
+            0x01 &&& 0x01: parse_1;
+            default: accept;
+        }
+    }
+
+    state parse_1 {
+        packet.extract(hdr.low_1);
+        transition select(hdr.inca.words) {
+            MAX_WORDS: parse_32nd;
+            default: accept;
+        }
+    }
+
+    state parse_32nd {
+        packet.extract(hdr.low_32nd);
+        transition accept;
+    }
 }

@@ -219,41 +219,46 @@ control Reduction(inout headers_t hdr, inout metadata_t meta, inout standard_met
     }
 
     action remove_words() {
-#define OP(i) hdr.low[i].setInvalid();
-        FOR_EACH_WORD(hdr.inca.words, OP)
+#define OP(part) hdr.low_##part.setInvalid();
+        FOR_EACH_HEADER(OP)
 #undef OP
         hdr.inca.words = 0;
     }
 
     action remove_high() {
-#define OP(i) hdr.high[i].setInvalid();
-        FOR_EACH_WORD(hdr.inca.words, OP)
+#define OP(part) hdr.high_##part.setInvalid();
+        FOR_EACH_HEADER(OP)
 #undef OP
     }
 
     action load_sum() {
-#define OP(i) \
-        index = meta.word_index + i; \
-        accumulator_low.read(hdr.low[i].lanes, index); \
-        hdr.high[i].setValid(); \
-        accumulator_high.read(hdr.high[i].lanes, index);
-        FOR_EACH_WORD(hdr.inca.words, OP)
+#define OP(part) if (hdr.low_##part.isValid()) { hdr.high_##part.setValid(); }
+        FOR_EACH_HEADER(OP)
+#undef OP
+        index = meta.word_index;
+#define OP(part, k) \
+        accumulator_low.read(LOW(part, k), index); \
+        accumulator_high.read(HIGH(part, k), index); \
+        index = index + 1;
+        FOR_EACH_WORD(OP)
 #undef OP
     }
 
     action load_stored_words() {
-#define OP(i) \
-        index = meta.word_index + i; \
-        stored_words.read(hdr.low[i].lanes, index);
-        FOR_EACH_WORD(hdr.inca.words, OP)
+        index = meta.word_index;
+#define OP(part, k) \
+        stored_words.read(LOW(part, k), index); \
+        index = index + 1;
+        FOR_EACH_WORD(OP)
 #undef OP
     }
 
     action store_words() {
-#define OP(i) \
-        index = meta.word_index + i; \
-        stored_words.write(index, hdr.low[i].lanes);
-        FOR_EACH_WORD(hdr.inca.words, OP)
+        index = meta.word_index;
+#define OP(part, k) \
+        stored_words.write(index, LOW(part, k)); \
+        index = index + 1;
+        FOR_EACH_WORD(OP)
 #undef OP
     }
 

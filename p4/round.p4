@@ -21,8 +21,8 @@ control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t> store
         word = word + bias_lanes; \
         magnitude = word ^ (rest + ((word >> top_bit) & ones)); \
         meta.magnitudes = meta.magnitudes | (magnitude + (((magnitude + half) >> meta.lane_bits) & low));
-#define OP(i) MEASURE(hdr.low[i].lanes) MEASURE(hdr.high[i].lanes)
-        FOR_EACH_WORD(hdr.inca.words, OP)
+#define OP(part, k) MEASURE(LOW(part, k)) MEASURE(HIGH(part, k))
+        FOR_EACH_WORD(OP)
 #undef OP
         // Constant shifts end at 255 on this target; slices do not.
         meta.magnitudes = meta.magnitudes | (word_t)meta.magnitudes[2047:1024];
@@ -46,11 +46,12 @@ control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t> store
     // Shift 0: the sum fits as it is, a sum of zeros too, which has no exponent.      offset: 2^(w-1) - 2^(2w-1), modulo 2^2048 over the whole word
     @name(".keep")
     action keep(word_t offset) {
-#define OP(i) \
-        hdr.low[i].lanes = (hdr.low[i].lanes + offset) | ((hdr.high[i].lanes + offset) << meta.lane_bits); \
-        index = meta.word_index + i; \
-        stored_words.write(index, hdr.low[i].lanes);
-        FOR_EACH_WORD(hdr.inca.words, OP)
+        index = meta.word_index;
+#define OP(part, k) \
+        LOW(part, k) = (LOW(part, k) + offset) | ((HIGH(part, k) + offset) << meta.lane_bits); \
+        stored_words.write(index, LOW(part, k)); \
+        index = index + 1;
+        FOR_EACH_WORD(OP)
 #undef OP
         if (hdr.inca.exp_max != EXP_MAX_OF_ZERO) {
             hdr.inca.exp_max = hdr.inca.exp_max - meta.guard;
@@ -61,11 +62,12 @@ control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t> store
     @name(".round_lanes")
     action round_lanes(bit<8> shift, word_t offset, word_t ones, word_t low) {
 #define ROUNDED(word) (((word + offset + ((word >> shift) & ones)) >> shift) & low)
-#define OP(i) \
-        hdr.low[i].lanes = ROUNDED(hdr.low[i].lanes) | (ROUNDED(hdr.high[i].lanes) << meta.lane_bits); \
-        index = meta.word_index + i; \
-        stored_words.write(index, hdr.low[i].lanes);
-        FOR_EACH_WORD(hdr.inca.words, OP)
+        index = meta.word_index;
+#define OP(part, k) \
+        LOW(part, k) = ROUNDED(LOW(part, k)) | (ROUNDED(HIGH(part, k)) << meta.lane_bits); \
+        stored_words.write(index, LOW(part, k)); \
+        index = index + 1;
+        FOR_EACH_WORD(OP)
 #undef OP
         hdr.inca.exp_max = hdr.inca.exp_max - meta.guard + (bit<16>)shift;
     }

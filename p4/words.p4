@@ -1,42 +1,40 @@
-// FOR_EACH_WORD(n, OP): OP(0), OP(1), ... OP(n - 1) for a run-time n up to MAX_WORDS.
-// Nested, so that a packet of five words pays for five words and one comparison.
+// The words of a packet.
+//
+// A packet of n words is parsed into headers of 16, 8, 4, 2 and 1 words, those that the bits of n name, largest first; n = 32 takes all
+// of them and one more. BMv2 pays for each header of a program in each packet, valid or not: a stack of 32 would cost more than
+// the additions on 5 words.
 
 #ifndef INCA_WORDS
 #define INCA_WORDS
 
-#define FOR_EACH_WORD(n, OP) \
-    if (n > 0) { OP(0) \
-    if (n > 1) { OP(1) \
-    if (n > 2) { OP(2) \
-    if (n > 3) { OP(3) \
-    if (n > 4) { OP(4) \
-    if (n > 5) { OP(5) \
-    if (n > 6) { OP(6) \
-    if (n > 7) { OP(7) \
-    if (n > 8) { OP(8) \
-    if (n > 9) { OP(9) \
-    if (n > 10) { OP(10) \
-    if (n > 11) { OP(11) \
-    if (n > 12) { OP(12) \
-    if (n > 13) { OP(13) \
-    if (n > 14) { OP(14) \
-    if (n > 15) { OP(15) \
-    if (n > 16) { OP(16) \
-    if (n > 17) { OP(17) \
-    if (n > 18) { OP(18) \
-    if (n > 19) { OP(19) \
-    if (n > 20) { OP(20) \
-    if (n > 21) { OP(21) \
-    if (n > 22) { OP(22) \
-    if (n > 23) { OP(23) \
-    if (n > 24) { OP(24) \
-    if (n > 25) { OP(25) \
-    if (n > 26) { OP(26) \
-    if (n > 27) { OP(27) \
-    if (n > 28) { OP(28) \
-    if (n > 29) { OP(29) \
-    if (n > 30) { OP(30) \
-    if (n > 31) { OP(31) \
-    }}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}
+header words_16_t {
+    word_t w0; word_t w1; word_t w2; word_t w3; word_t w4; word_t w5; word_t w6; word_t w7;
+    word_t w8; word_t w9; word_t w10; word_t w11; word_t w12; word_t w13; word_t w14; word_t w15;
+}
+header words_8_t { word_t w0; word_t w1; word_t w2; word_t w3; word_t w4; word_t w5; word_t w6; word_t w7; }
+header words_4_t { word_t w0; word_t w1; word_t w2; word_t w3; }
+header words_2_t { word_t w0; word_t w1; }
+header words_1_t { word_t w0; }
+
+// One plane, or narrow words: its headers in order.
+#define WORDS(plane) \
+    words_16_t plane##_16; words_8_t plane##_8; words_4_t plane##_4; words_2_t plane##_2; words_1_t plane##_1; words_1_t plane##_32nd;
+
+#define FOR_EACH_HEADER(OP) OP(16) OP(8) OP(4) OP(2) OP(1) OP(32nd)
+
+// OP(part, k) for each word of the packet in order: word k of the header hdr.low_<part>.
+#define FOR_EACH_WORD(OP) \
+    if (hdr.low_16.isValid()) { \
+        OP(16, 0) OP(16, 1) OP(16, 2) OP(16, 3) OP(16, 4) OP(16, 5) OP(16, 6) OP(16, 7) \
+        OP(16, 8) OP(16, 9) OP(16, 10) OP(16, 11) OP(16, 12) OP(16, 13) OP(16, 14) OP(16, 15) \
+    } \
+    if (hdr.low_8.isValid()) { OP(8, 0) OP(8, 1) OP(8, 2) OP(8, 3) OP(8, 4) OP(8, 5) OP(8, 6) OP(8, 7) } \
+    if (hdr.low_4.isValid()) { OP(4, 0) OP(4, 1) OP(4, 2) OP(4, 3) } \
+    if (hdr.low_2.isValid()) { OP(2, 0) OP(2, 1) } \
+    if (hdr.low_1.isValid()) { OP(1, 0) } \
+    if (hdr.low_32nd.isValid()) { OP(32nd, 0) }
+
+#define LOW(part, k)  hdr.low_##part.w##k
+#define HIGH(part, k) hdr.high_##part.w##k
 
 #endif
