@@ -10,8 +10,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use thiserror::Error;
-
 use crate::graph::{DeviceId, Graph, Port};
 use crate::program::MAX_CHILDREN;
 
@@ -76,22 +74,17 @@ pub enum Child {
 }
 
 /// Why there is no tree.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TreeError {
     /// No ranks.
-    #[error("a tree needs at least one rank")]
     NoMembers,
     /// The same rank twice.
-    #[error("rank {0} is given twice")]
     RankTwice(u16),
     /// Hosts that no switch has seen.
-    #[error("no switch has seen {}", list_hosts(.0))]
     UnknownHosts(Vec<(u16, Ipv4Addr)>),
     /// The ranks are in parts of the network without a link between them.
-    #[error("the network is partitioned: {}", list_parts(.0))]
     Partitioned(Vec<Part>),
     /// More ranks at one switch than it has bits for.
-    #[error("switch with device id {device} has {ranks} ranks of the group: at most {MAX_CHILDREN}")]
     TooManyRanks {
         /// The switch.
         device: DeviceId,
@@ -99,12 +92,8 @@ pub enum TreeError {
         ranks: usize,
     },
     /// Some switch would need more children than it has bits for, whichever switch is the root.
-    #[error(
-        "no tree gives every switch at most {MAX_CHILDREN} children; with root {root}, switch with device id {device} has \
-         no parent with room left"
-    )]
     TooManyChildren {
-        /// The best root's device id.
+        /// The best root.
         root: DeviceId,
         /// The switch left over.
         device: DeviceId,
@@ -120,19 +109,51 @@ pub struct Part {
     pub ranks: Vec<u16>,
 }
 
-fn list_hosts(hosts: &[(u16, Ipv4Addr)]) -> String {
-    let hosts: Vec<_> =
-        hosts.iter().map(|(rank, address)| format!("host {address} of rank {rank}")).collect();
-    hosts.join(", ")
+impl TreeError {
+    /// Whether the topology, once better known, may have a tree.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::UnknownHosts(_) | Self::Partitioned(_))
+    }
+
+    /// The message, switches called by these names.
+    pub fn describe(&self, name: impl Fn(DeviceId) -> String) -> String {
+        match self {
+            Self::NoMembers => "a tree needs at least one rank".to_owned(),
+            Self::RankTwice(rank) => format!("rank {rank} is given twice"),
+            Self::UnknownHosts(hosts) => {
+                let hosts: Vec<_> =
+                    hosts.iter().map(|(rank, address)| format!("host {address} of rank {rank}")).collect();
+                format!("no switch has seen {}", hosts.join(", "))
+            }
+            Self::Partitioned(parts) => {
+                let parts: Vec<_> = parts
+                    .iter()
+                    .map(|part| {
+                        let names: Vec<_> = part.devices.iter().map(|device| name(*device)).collect();
+                        format!("ranks {:?} are at {}", part.ranks, names.join(", "))
+                    })
+                    .collect();
+                format!("the network is partitioned: {}", parts.join("; "))
+            }
+            Self::TooManyRanks { device, ranks } => {
+                format!("{} has {ranks} ranks of the group: at most {MAX_CHILDREN}", name(*device))
+            }
+            Self::TooManyChildren { root, device } => format!(
+                "no tree gives every switch at most {MAX_CHILDREN} children; with root {}, no parent has room left for {}",
+                name(*root),
+                name(*device)
+            ),
+        }
+    }
 }
 
-fn list_parts(parts: &[Part]) -> String {
-    let parts: Vec<_> = parts
-        .iter()
-        .map(|part| format!("ranks {:?} are at the switches with device ids {:?}", part.ranks, part.devices))
-        .collect();
-    parts.join("; ")
+impl std::fmt::Display for TreeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.describe(|device| format!("switch {device}")))
+    }
 }
+
+impl std::error::Error for TreeError {}
 
 /// Plans the tree of these members. `avoid`: roots that are taken only if no other is as near to the ranks; further stripes of a
 /// group pass the roots of the earlier ones.

@@ -125,8 +125,7 @@ fn partitions_are_named() {
     let error = plan(&graph, &members, &BTreeSet::new()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the network is partitioned: ranks [0, 2] are at the switches with device ids [1, 2]; ranks [1] are at the switches \
-         with device ids [3, 4]"
+        "the network is partitioned: ranks [0, 2] are at switch 1, switch 2; ranks [1] are at switch 3, switch 4"
     );
 }
 

@@ -1,0 +1,465 @@
+//! The controller at work: one task owns discovery and jobs, one task per switch talks P4Runtime, one serves the northbound API.
+//!
+//! ```text
+//!   agents, operators          switches
+//!        | gRPC                   ^ P4Runtime
+//!   +----v-----+  requests  +-----+------+
+//!   |   api    |----------->|            |  events   +-------------+
+//!   |          |<-----------|  control   |<----------| switch task |  one per switch
+//!   +----------+  events    | discovery  |---------->|             |
+//!                           | jobs       | sections  +-------------+
+//!                           +------------+ packet-outs
+//! ```
+//!
+//! The owner never waits for a switch: what it wants done goes to the switch's task, installations wait in tasks of their own.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use inca_p4runtime::client::{Pipeline, PipelineFileError};
+use inca_p4runtime::northbound;
+use thiserror::Error;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+
+use crate::discovery::{self, Change, Discovery};
+use crate::graph::{DeviceId, Graph};
+use crate::inventory::Inventory;
+use crate::jobs::{self, JobId, Jobs, JoinError, LeaveError, MemberId};
+use crate::program::{self, Entry};
+use crate::routing::{self, Addresses};
+use crate::switch::{Section, SwitchEvent, SwitchHandle, SwitchTask};
+
+mod api;
+mod status;
+#[cfg(test)]
+mod tests;
+
+/// Events of one rank that may wait; a rank that does not read them is gone.
+const MEMBER_EVENTS: usize = 256;
+/// Events of all switches that may wait for the owner.
+const SWITCH_EVENTS: usize = 1024;
+/// Changes of the topology that come within this time are worked up together.
+const SETTLE: Duration = Duration::from_millis(20);
+
+/// Why the controller can't start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The compiled program.
+    #[error(transparent)]
+    Pipeline(#[from] PipelineFileError),
+    /// An entry that every switch needs does not fit the program.
+    #[error("the compiled program does not fit this controller: {0}")]
+    Program(#[from] inca_p4runtime::EntryError),
+    /// A listen address.
+    #[error("listening on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: std::io::Error,
+    },
+}
+
+/// A controller at work. Dropping it ends it; entries stay in the switches.
+#[derive(Debug)]
+pub struct Controller {
+    addresses: Vec<SocketAddr>,
+    requests: mpsc::Sender<Request>,
+    tasks: JoinSet<()>,
+}
+
+/// What the API asks of the owner.
+enum Request {
+    Join { request: northbound::JoinRequest, reply: oneshot::Sender<Result<Membership, JoinError>> },
+    Leave { request: northbound::LeaveRequest, reply: oneshot::Sender<Result<(), LeaveError>> },
+    Disconnected(MemberId),
+    Status { counters: bool, reply: oneshot::Sender<northbound::StatusResponse> },
+    Stop { reply: oneshot::Sender<()> },
+}
+
+/// A rank's stream of events.
+struct Membership {
+    id: MemberId,
+    events: mpsc::Receiver<northbound::JoinEvent>,
+}
+
+/// What ended in a task of its own.
+enum Done {
+    Installed { job: JobId, result: Result<(), String> },
+    Removed { job: JobId },
+    Nothing,
+}
+
+impl Controller {
+    /// Starts: listens at once, connects to the switches in the background.
+    pub async fn start(inventory: Inventory) -> Result<Self, StartError> {
+        let pipeline = Arc::new(program::load(inventory.pipeline.as_ref())?);
+        let addresses = Addresses::of(&inventory);
+        for switch in &inventory.switches {
+            for entry in routing::base(&addresses, switch.device_id) {
+                entry.entity(&pipeline.info)?;
+            }
+        }
+        let mut tasks = JoinSet::new();
+        let (requests, asked) = mpsc::channel(MEMBER_EVENTS);
+        let mut bound = Vec::new();
+        for &address in &inventory.listen {
+            let failed = |source| StartError::Listen { address, source };
+            let listener = tokio::net::TcpListener::bind(address).await.map_err(failed)?;
+            bound.push(listener.local_addr().map_err(failed)?);
+            tasks.spawn(api::serve(listener, requests.clone(), inventory.announce_address));
+        }
+        let owner = Owner::new(&inventory, &pipeline, addresses, asked, &mut tasks);
+        tasks.spawn(owner.run());
+        Ok(Self { addresses: bound, requests, tasks })
+    }
+
+    /// Where the API listens.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Tells every rank that the controller ends, then ends it.
+    pub async fn stop(mut self) {
+        let (reply, done) = oneshot::channel();
+        if self.requests.send(Request::Stop { reply }).await.is_ok() {
+            let _ = done.await;
+        }
+        self.tasks.shutdown().await;
+    }
+}
+
+/// The task that owns all state.
+struct Owner {
+    addresses: Addresses,
+    discovery: Discovery,
+    jobs: Jobs,
+    switches: BTreeMap<DeviceId, Switch>,
+    graph: Graph,
+    /// When the topology that changed is to be worked up.
+    settle: Option<Instant>,
+    members: BTreeMap<MemberId, mpsc::Sender<northbound::JoinEvent>>,
+    next_member: MemberId,
+    asked: mpsc::Receiver<Request>,
+    events: mpsc::Receiver<(DeviceId, SwitchEvent)>,
+    working: JoinSet<Done>,
+}
+
+struct Switch {
+    name: String,
+    target: String,
+    ports: Vec<u16>,
+    handle: SwitchHandle,
+    state: String,
+}
+
+impl Owner {
+    fn new(
+        inventory: &Inventory,
+        pipeline: &Arc<Pipeline>,
+        addresses: Addresses,
+        asked: mpsc::Receiver<Request>,
+        tasks: &mut JoinSet<()>,
+    ) -> Self {
+        let (sender, events) = mpsc::channel(SWITCH_EVENTS);
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut switches = BTreeMap::new();
+        for spec in &inventory.switches {
+            // The newest controller wins the election.
+            let election_id = since_1970.as_millis().max(1);
+            let (task, handle) = SwitchTask::new(spec, pipeline.clone(), election_id, sender.clone());
+            handle.set(Section::Base, routing::base(&addresses, spec.device_id));
+            tasks.spawn(task.run());
+            let switch = Switch {
+                name: spec.name.clone(),
+                target: spec.target.clone(),
+                ports: spec.ports.clone(),
+                handle,
+                state: "connecting".to_owned(),
+            };
+            switches.insert(spec.device_id, switch);
+        }
+        Self {
+            addresses,
+            discovery: Discovery::new(Instant::now(), inventory, RandomState::new().build_hasher().finish()),
+            jobs: Jobs::new(inventory, last_generation(since_1970)),
+            switches,
+            graph: Graph::default(),
+            settle: None,
+            members: BTreeMap::new(),
+            next_member: 1,
+            asked,
+            events,
+            working: JoinSet::new(),
+        }
+    }
+
+    async fn run(mut self) {
+        loop {
+            let wake = [Some(self.discovery.next_timeout()), self.jobs.next_timeout(), self.settle];
+            let wake = wake.into_iter().flatten().min().unwrap_or_else(Instant::now);
+            tokio::select! {
+                event = self.events.recv() => match event {
+                    Some((device, event)) => self.switch_event(device, event),
+                    None => return,
+                },
+                request = self.asked.recv() => match request {
+                    Some(Request::Stop { reply }) => {
+                        self.stop();
+                        let _ = reply.send(());
+                        return;
+                    }
+                    Some(request) => self.request(request),
+                    None => return,
+                },
+                Some(done) = self.working.join_next() => self.done(done.unwrap_or(Done::Nothing)),
+                () = tokio::time::sleep_until(wake.into()) => {}
+            }
+            self.on_time();
+        }
+    }
+
+    fn on_time(&mut self) {
+        let now = Instant::now();
+        if now >= self.discovery.next_timeout() {
+            let actions = self.discovery.handle(now, discovery::Event::Tick);
+            self.discovered(now, actions);
+        }
+        if self.settle.is_some_and(|at| now >= at) {
+            self.settle = None;
+            self.topology(now);
+        }
+        if self.jobs.next_timeout().is_some_and(|at| now >= at) {
+            let actions = self.jobs.tick(now);
+            self.perform(now, actions);
+        }
+    }
+
+    fn switch_event(&mut self, device: DeviceId, event: SwitchEvent) {
+        let now = Instant::now();
+        let Some(switch) = self.switches.get_mut(&device) else { return };
+        let event = match event {
+            SwitchEvent::Up { pushed } => {
+                switch.state = "ready".to_owned();
+                // A switch that lost its registers can't be part of what was going on, even if nobody saw it go.
+                if pushed {
+                    self.topology_without(now, device);
+                }
+                self.settle.get_or_insert(now + SETTLE);
+                discovery::Event::SwitchUp(device)
+            }
+            SwitchEvent::Down(state) => {
+                switch.state = state;
+                self.settle.get_or_insert(now);
+                discovery::Event::SwitchDown(device)
+            }
+            SwitchEvent::PacketIn { port, reason, frame } => {
+                discovery::Event::PacketIn { device, port, reason, frame }
+            }
+        };
+        let actions = self.discovery.handle(now, event);
+        self.discovered(now, actions);
+    }
+
+    fn topology_without(&mut self, now: Instant, device: DeviceId) {
+        if self.graph.has_switch(device) {
+            let actions = self.discovery.handle(now, discovery::Event::SwitchDown(device));
+            self.discovered(now, actions);
+            self.topology(now);
+        }
+    }
+
+    fn discovered(&mut self, now: Instant, actions: Vec<discovery::Action>) {
+        for action in actions {
+            match action {
+                discovery::Action::PacketOut { from, frame } => {
+                    if let Some(switch) = self.switches.get(&from.device) {
+                        switch.handle.packet_out(from.port, frame);
+                    }
+                }
+                discovery::Action::Report(change) => {
+                    self.report(change);
+                    self.settle.get_or_insert(now + SETTLE);
+                }
+            }
+        }
+    }
+
+    fn report(&self, change: Change) {
+        let name = |device| self.switches.get(&device).map_or("?", |switch: &Switch| switch.name.as_str());
+        match change {
+            Change::LinkUp(a, b) => {
+                tracing::info!(
+                    from = name(a.device),
+                    from_port = a.port,
+                    to = name(b.device),
+                    to_port = b.port,
+                    "link is up"
+                );
+            }
+            Change::LinkDown(a, b) => {
+                tracing::warn!(
+                    from = name(a.device),
+                    from_port = a.port,
+                    to = name(b.device),
+                    to_port = b.port,
+                    "link is down"
+                );
+            }
+            Change::HostFound(address, at) => {
+                tracing::info!(%address, mac = %at.mac, switch = name(at.at.device), port = at.at.port, "host found");
+            }
+            Change::HostLost(address, at) => {
+                tracing::info!(%address, switch = name(at.at.device), port = at.at.port, "no host: the port is a link");
+            }
+        }
+    }
+
+    /// The topology may have changed: routes and jobs follow.
+    fn topology(&mut self, now: Instant) {
+        let graph = self.discovery.graph();
+        if graph == self.graph {
+            return;
+        }
+        for (device, entries) in routing::routes(&graph, &self.addresses) {
+            if let Some(switch) = self.switches.get(&device) {
+                switch.handle.set(Section::Routes, entries);
+            }
+        }
+        self.graph = graph.clone();
+        let actions = self.jobs.topology(now, graph);
+        self.perform(now, actions);
+    }
+
+    fn request(&mut self, request: Request) {
+        let now = Instant::now();
+        match request {
+            Request::Join { request, reply } => {
+                let id = self.next_member;
+                match self.jobs.join(now, id, &request) {
+                    Ok(actions) => {
+                        self.next_member += 1;
+                        let (sender, events) = mpsc::channel(MEMBER_EVENTS);
+                        self.members.insert(id, sender);
+                        // A caller that has gone meanwhile is as good as one that goes now.
+                        let lost = reply.send(Ok(Membership { id, events })).is_err();
+                        self.perform(now, actions);
+                        if lost {
+                            self.request(Request::Disconnected(id));
+                        }
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "join refused");
+                        let _ = reply.send(Err(error));
+                    }
+                }
+            }
+            Request::Leave { request, reply } => match self.jobs.leave(now, &request) {
+                Ok(actions) => {
+                    let _ = reply.send(Ok(()));
+                    self.perform(now, actions);
+                }
+                Err(error) => {
+                    let _ = reply.send(Err(error));
+                }
+            },
+            Request::Disconnected(id) => {
+                self.members.remove(&id);
+                let actions = self.jobs.disconnected(now, id);
+                self.perform(now, actions);
+            }
+            Request::Status { counters, reply } => self.status(counters, reply),
+            Request::Stop { .. } => {}
+        }
+    }
+
+    fn perform(&mut self, now: Instant, actions: Vec<jobs::Action>) {
+        let mut deaf = Vec::new();
+        for action in actions {
+            match action {
+                jobs::Action::Tell(id, event) => {
+                    let event = northbound::JoinEvent { event: Some(event) };
+                    if let Some(member) = self.members.get(&id)
+                        && member.try_send(event).is_err()
+                    {
+                        deaf.push(id);
+                    }
+                }
+                jobs::Action::End(id) => {
+                    self.members.remove(&id);
+                }
+                jobs::Action::Install { job, nodes } => {
+                    let nodes = nodes.into_iter().filter_map(|(device, entries)| {
+                        Some((self.switches.get(&device)?.handle.clone(), entries))
+                    });
+                    self.working.spawn(install(job, nodes.collect()));
+                }
+                jobs::Action::Remove { job, devices } => {
+                    let handles =
+                        devices.iter().filter_map(|device| Some(self.switches.get(device)?.handle.clone()));
+                    self.working.spawn(remove(job, handles.collect()));
+                }
+            }
+        }
+        for id in deaf {
+            self.members.remove(&id);
+            let actions = self.jobs.disconnected(now, id);
+            self.perform(now, actions);
+        }
+    }
+
+    fn done(&mut self, done: Done) {
+        let now = Instant::now();
+        match done {
+            Done::Installed { job, result } => {
+                let actions = self.jobs.installed(job, result);
+                self.perform(now, actions);
+            }
+            Done::Removed { job } => self.jobs.removed(job),
+            Done::Nothing => {}
+        }
+    }
+
+    fn stop(&mut self) {
+        for (_, member) in std::mem::take(&mut self.members) {
+            let closed = northbound::Closed {
+                reason: "the controller is ending".to_owned(),
+                missing_ranks: Vec::new(),
+            };
+            let event = northbound::join_event::Event::Closed(closed);
+            let _ = member.try_send(northbound::JoinEvent { event: Some(event) });
+        }
+    }
+}
+
+/// Children before parents, one switch after the other: nothing is sent before all is in, so the order only decides what is
+/// found out first.
+async fn install(job: JobId, nodes: Vec<(SwitchHandle, Vec<Entry>)>) -> Done {
+    for (switch, entries) in nodes {
+        if let Err(error) = switch.apply(Section::Job(job), entries, true).await {
+            return Done::Installed { job, result: Err(error.to_string()) };
+        }
+    }
+    Done::Installed { job, result: Ok(()) }
+}
+
+/// A switch that is away loses the entries when it comes back.
+async fn remove(job: JobId, switches: Vec<SwitchHandle>) -> Done {
+    for switch in switches {
+        if let Err(error) = switch.apply(Section::Job(job), Vec::new(), false).await {
+            tracing::warn!(%error, job, "entries are not removed yet");
+        }
+    }
+    Done::Removed { job }
+}
+
+/// A generation above all that an earlier controller can have used: eight a second since 2025, for 17 years.
+fn last_generation(since_1970: Duration) -> u32 {
+    const SINCE_2025: u64 = 1_735_689_600;
+    let eighths = since_1970.as_millis() as u64 / 125;
+    u32::try_from(eighths.saturating_sub(SINCE_2025 * 8)).unwrap_or(u32::MAX / 2)
+}

@@ -1,0 +1,552 @@
+//! Jobs: who joined, which trees they use, when they end. A pure state machine; time and results of installation come in as
+//! arguments, what is to be done goes out as actions.
+//!
+//! ```text
+//!              all ranks here,           entries read back
+//!              tree planned
+//!   waiting ------------------> installing ------------------> running
+//!      |                            |                             | first rank leaves in good order
+//!      | last one goes              | fails, a rank goes,         v
+//!      v                            v a link or a switch breaks draining
+//!    (gone)                      closing <------------------------'  all left, or the linger time is over
+//!                                   | removed everywhere
+//!                                   v
+//!                                 closed
+//! ```
+//!
+//! A group that ends, ends for all its ranks: each is told why and who is missing. Generations only ever grow, so nothing of an
+//! earlier group can be taken for part of a later one.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use inca_p4runtime::northbound::{self, join_event::Event as JoinEvent};
+use thiserror::Error;
+
+use crate::graph::{DeviceId, Graph};
+use crate::inventory::{Inventory, TreeSettings};
+use crate::program::Entry;
+use crate::routing::Addresses;
+
+mod join;
+mod plan;
+mod pool;
+mod status;
+#[cfg(test)]
+mod tests;
+
+pub use join::{GroupName, JoinError, Joining, Terms};
+use plan::{Plan, PlanError};
+use pool::Pool;
+
+/// Names one incarnation of a group within the controller's life.
+pub type JobId = u64;
+/// Names one stream of a rank that joined.
+pub type MemberId = u64;
+
+/// Ranks that wait are told so again after this time.
+const WAITING_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a complete group waits for hosts and links to be found before it is refused.
+const PLAN_PATIENCE: Duration = Duration::from_secs(8);
+/// Closed jobs that status still shows.
+const CLOSED_SHOWN: usize = 16;
+/// Missing ranks named in one message.
+const MAX_MISSING: usize = 1024;
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Send an event to a rank.
+    Tell(MemberId, JoinEvent),
+    /// Close a rank's stream.
+    End(MemberId),
+    /// Install entries, switch by switch in this order, and read them back; then call [`Jobs::installed`].
+    Install {
+        /// The job.
+        job: JobId,
+        /// What each switch needs, children before parents.
+        nodes: Vec<(DeviceId, Vec<Entry>)>,
+    },
+    /// Remove whatever of the job is installed; then call [`Jobs::removed`].
+    Remove {
+        /// The job.
+        job: JobId,
+        /// The switches.
+        devices: Vec<DeviceId>,
+    },
+}
+
+/// A leave that fits no member.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum LeaveError {
+    /// There is no such group, or it is closed already.
+    #[error("{0} is not there: it never was, or it is closed")]
+    NoGroup(GroupName),
+    /// The group has another generation.
+    #[error("{name}: generation {given} given, the group's is {current}")]
+    Generation {
+        /// The group.
+        name: GroupName,
+        /// The caller's.
+        given: u32,
+        /// The group's.
+        current: u32,
+    },
+    /// The rank is not a member.
+    #[error("{name}: rank {rank} is not a member")]
+    NotMember {
+        /// The group.
+        name: GroupName,
+        /// The rank.
+        rank: u32,
+    },
+}
+
+/// All jobs.
+#[derive(Debug)]
+pub struct Jobs {
+    settings: TreeSettings,
+    addresses: Addresses,
+    names: BTreeMap<DeviceId, String>,
+    graph: Graph,
+    jobs: BTreeMap<JobId, Job>,
+    /// Groups that can be joined or are in use; one that closes is no longer here.
+    by_name: BTreeMap<GroupName, JobId>,
+    by_member: BTreeMap<MemberId, (JobId, u16)>,
+    pools: BTreeMap<DeviceId, Pool>,
+    closed: VecDeque<northbound::Job>,
+    next_job: JobId,
+    next_tree_id: u16,
+    next_generation: u32,
+}
+
+#[derive(Debug)]
+struct Job {
+    name: GroupName,
+    terms: Terms,
+    /// 0 until planned.
+    generation: u32,
+    phase: Phase,
+    members: BTreeMap<u16, Member>,
+    plan: Option<Plan>,
+}
+
+#[derive(Debug)]
+struct Member {
+    id: MemberId,
+    address: Ipv4Addr,
+    udp_port: u16,
+    /// False once it left in good order.
+    is_here: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Phase {
+    Waiting {
+        told: Instant,
+        /// Since when all ranks are here, and why there is no tree yet.
+        complete: Option<(Instant, String)>,
+    },
+    Installing,
+    Running,
+    Draining {
+        since: Instant,
+    },
+    Closing {
+        reason: String,
+        /// The installation has not ended yet; removal follows.
+        installing: bool,
+    },
+}
+
+impl Jobs {
+    /// No jobs. Generations begin above `last_generation`, which must be above all that earlier controllers used.
+    pub fn new(inventory: &Inventory, last_generation: u32) -> Self {
+        let switches = inventory.switches.iter();
+        Self {
+            settings: inventory.trees,
+            addresses: Addresses::of(inventory),
+            names: switches.clone().map(|switch| (switch.device_id, switch.name.clone())).collect(),
+            graph: Graph::default(),
+            jobs: BTreeMap::new(),
+            by_name: BTreeMap::new(),
+            by_member: BTreeMap::new(),
+            pools: switches.map(|switch| (switch.device_id, Pool::new())).collect(),
+            closed: VecDeque::new(),
+            next_job: 1,
+            next_tree_id: 1,
+            next_generation: last_generation.saturating_add(1),
+        }
+    }
+
+    /// When [`Self::tick`] is due; `None` while nothing waits for time.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.jobs
+            .values()
+            .filter_map(|job| match &job.phase {
+                Phase::Waiting { told, .. } => Some(*told + WAITING_INTERVAL),
+                Phase::Draining { since } => Some(*since + self.settings.leave_linger),
+                Phase::Installing | Phase::Running | Phase::Closing { .. } => None,
+            })
+            .min()
+    }
+
+    /// A rank wants to join; `id` names its stream from now on, unless it is refused.
+    pub fn join(
+        &mut self,
+        now: Instant,
+        id: MemberId,
+        request: &northbound::JoinRequest,
+    ) -> Result<Vec<Action>, JoinError> {
+        let joining = Joining::parse(request)?;
+        let current = self.by_name.get(&joining.name).copied();
+        let open = current.and_then(|job| Some((job, self.jobs.get(&job)?)));
+        let job = match open {
+            Some((job, current)) => {
+                // A rank of a group that is coming to its end may already begin the next one.
+                let is_over = matches!(current.phase, Phase::Draining { .. })
+                    && current.members.get(&joining.rank).is_none_or(|member| !member.is_here);
+                if is_over {
+                    self.open(now, &joining)
+                } else {
+                    current.admits(&joining)?;
+                    job
+                }
+            }
+            None => self.open(now, &joining),
+        };
+        tracing::info!(name = %joining.name, rank = joining.rank, world = joining.terms.world, address = %joining.address, "rank joined");
+        self.by_member.insert(id, (job, joining.rank));
+        if let Some(job) = self.jobs.get_mut(&job) {
+            let member = Member { id, address: joining.address, udp_port: joining.udp_port, is_here: true };
+            job.members.insert(joining.rank, member);
+        }
+        let mut actions = Vec::new();
+        self.advance(now, job, true, &mut actions);
+        Ok(actions)
+    }
+
+    fn open(&mut self, now: Instant, joining: &Joining) -> JobId {
+        let id = self.next_job;
+        self.next_job += 1;
+        let job = Job {
+            name: joining.name.clone(),
+            terms: joining.terms,
+            generation: 0,
+            phase: Phase::Waiting { told: now, complete: None },
+            members: BTreeMap::new(),
+            plan: None,
+        };
+        self.jobs.insert(id, job);
+        self.by_name.insert(joining.name.clone(), id);
+        id
+    }
+
+    /// A rank leaves in good order.
+    pub fn leave(
+        &mut self,
+        now: Instant,
+        request: &northbound::LeaveRequest,
+    ) -> Result<Vec<Action>, LeaveError> {
+        let name = GroupName { job: request.job.clone(), group: request.group.clone() };
+        // By generation, since a later group of the same name may be open already.
+        let found = self.jobs.iter_mut().find(|(id, job)| {
+            job.name == name
+                && !matches!(job.phase, Phase::Closing { .. })
+                && (job.generation == request.generation || self.by_name.get(&name) == Some(id))
+        });
+        let Some((&id, job)) = found else { return Err(LeaveError::NoGroup(name)) };
+        if job.generation != request.generation {
+            return Err(LeaveError::Generation { name, given: request.generation, current: job.generation });
+        }
+        let rank = u16::try_from(request.rank).ok();
+        let member = rank.and_then(|rank| job.members.get_mut(&rank)).filter(|member| member.is_here);
+        let Some(member) = member else { return Err(LeaveError::NotMember { name, rank: request.rank }) };
+        let (member_id, rank) = (member.id, request.rank as u16);
+        member.is_here = false;
+        tracing::info!(name = %job.name, rank, generation = job.generation, "rank left");
+        self.by_member.remove(&member_id);
+        let mut actions = vec![Action::End(member_id)];
+        self.departed(now, id, rank, &mut actions);
+        Ok(actions)
+    }
+
+    /// A rank's stream has ended. After a leave, or after the group's end, that is no news.
+    pub fn disconnected(&mut self, now: Instant, id: MemberId) -> Vec<Action> {
+        let mut actions = Vec::new();
+        let Some((job_id, rank)) = self.by_member.remove(&id) else { return actions };
+        let Some(job) = self.jobs.get_mut(&job_id) else { return actions };
+        let Some(member) = job.members.get_mut(&rank) else { return actions };
+        member.is_here = false;
+        match job.phase {
+            Phase::Waiting { .. } => self.departed(now, job_id, rank, &mut actions),
+            Phase::Closing { .. } => {}
+            Phase::Installing | Phase::Running | Phase::Draining { .. } => {
+                let reason =
+                    format!("rank {rank} at {} is gone: its stream ended without a leave", member.address);
+                self.close(job_id, reason, vec![rank], &mut actions);
+            }
+        }
+        actions
+    }
+
+    /// A member is no longer here, in good order or before it mattered.
+    fn departed(&mut self, now: Instant, id: JobId, rank: u16, actions: &mut Vec<Action>) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        match job.phase {
+            Phase::Waiting { .. } => {
+                job.members.remove(&rank);
+                if job.members.is_empty() {
+                    self.by_name.remove(&job.name);
+                    self.jobs.remove(&id);
+                } else {
+                    self.advance(now, id, true, actions);
+                }
+            }
+            Phase::Installing => {
+                self.close(id, format!("rank {rank} left before the group was ready"), vec![rank], actions);
+            }
+            Phase::Running | Phase::Draining { .. } => {
+                if job.members.values().all(|member| !member.is_here) {
+                    self.close(id, "all ranks left".to_owned(), Vec::new(), actions);
+                } else if job.phase == Phase::Running {
+                    job.phase = Phase::Draining { since: now };
+                }
+            }
+            Phase::Closing { .. } => {}
+        }
+    }
+
+    /// The topology is now this: groups that wait are planned again, groups that lost something they need are closed.
+    pub fn topology(&mut self, now: Instant, graph: Graph) -> Vec<Action> {
+        self.graph = graph;
+        let mut actions = Vec::new();
+        let ids: Vec<JobId> = self.jobs.keys().copied().collect();
+        for id in ids {
+            let Some(job) = self.jobs.get(&id) else { continue };
+            match job.phase {
+                Phase::Waiting { .. } => self.advance(now, id, false, &mut actions),
+                Phase::Closing { .. } => {}
+                Phase::Installing | Phase::Running | Phase::Draining { .. } => {
+                    let broken =
+                        job.plan.as_ref().and_then(|plan| plan.broken(&self.graph, |d| self.name(d)));
+                    if let Some(reason) = broken {
+                        self.close(id, reason, Vec::new(), &mut actions);
+                    }
+                }
+            }
+        }
+        actions
+    }
+
+    /// An installation has ended: everything was read back, or this went wrong.
+    pub fn installed(&mut self, id: JobId, result: Result<(), String>) -> Vec<Action> {
+        let mut actions = Vec::new();
+        let Some(job) = self.jobs.get_mut(&id) else { return actions };
+        match (&mut job.phase, result) {
+            (Phase::Installing, Ok(())) => {
+                job.phase = Phase::Running;
+                tracing::info!(name = %job.name, generation = job.generation, world = job.terms.world, "group is ready");
+                for (rank, member) in &job.members {
+                    if let Some(assignment) = job.assignment(*rank, &self.addresses) {
+                        actions.push(Action::Tell(member.id, JoinEvent::Assignment(assignment)));
+                    }
+                }
+            }
+            (Phase::Installing, Err(reason)) => {
+                self.close(
+                    id,
+                    format!("the trees could not be installed: {reason}"),
+                    Vec::new(),
+                    &mut actions,
+                );
+            }
+            _ => {}
+        }
+        // A group that was closed while it was being installed, or because of it, can be removed now.
+        if let Some(Phase::Closing { installing: installing @ true, .. }) =
+            self.jobs.get_mut(&id).map(|job| &mut job.phase)
+        {
+            *installing = false;
+            self.remove(id, &mut actions);
+        }
+        actions
+    }
+
+    /// A removal has ended, as far as the switches could be reached: those that could not lose what is left when they come back.
+    pub fn removed(&mut self, id: JobId) {
+        let is_closing = self.jobs.get(&id).is_some_and(|job| matches!(job.phase, Phase::Closing { .. }));
+        if is_closing && let Some(job) = self.jobs.remove(&id) {
+            self.retire(job);
+        }
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: Instant) -> Vec<Action> {
+        let mut actions = Vec::new();
+        let ids: Vec<JobId> = self.jobs.keys().copied().collect();
+        for id in ids {
+            let Some(job) = self.jobs.get(&id) else { continue };
+            match &job.phase {
+                Phase::Waiting { told, .. } if now >= *told + WAITING_INTERVAL => {
+                    self.advance(now, id, true, &mut actions);
+                }
+                Phase::Draining { since } if now >= *since + self.settings.leave_linger => {
+                    let left: Vec<u16> = job
+                        .members
+                        .iter()
+                        .filter(|(_, member)| !member.is_here)
+                        .map(|(rank, _)| *rank)
+                        .collect();
+                    let reason = match left.as_slice() {
+                        [rank] => format!("rank {rank} left"),
+                        ranks => format!("ranks {ranks:?} left"),
+                    };
+                    self.close(id, reason, left, &mut actions);
+                }
+                _ => {}
+            }
+        }
+        actions
+    }
+
+    /// A waiting group: plans it if it is complete, else (and if asked) tells its ranks what is missing.
+    fn advance(&mut self, now: Instant, id: JobId, tell: bool, actions: &mut Vec<Action>) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Phase::Waiting { told, complete } = &mut job.phase else { return };
+        if job.members.len() == usize::from(job.terms.world) {
+            let since = complete.as_ref().map_or(now, |(since, _)| *since);
+            match self.plan(id) {
+                Ok(nodes) => {
+                    actions.push(Action::Install { job: id, nodes });
+                    return;
+                }
+                Err(error) => {
+                    let reason = self.describe(&error);
+                    if !error.may_pass() || now >= since + PLAN_PATIENCE {
+                        self.close(id, reason, Vec::new(), actions);
+                        return;
+                    }
+                    if let Some(Phase::Waiting { complete, .. }) =
+                        self.jobs.get_mut(&id).map(|job| &mut job.phase)
+                    {
+                        *complete = Some((since, reason));
+                    }
+                }
+            }
+        } else {
+            *complete = None;
+            if tell {
+                *told = now;
+            }
+        }
+        if tell {
+            self.tell_waiting(now, id, actions);
+        }
+    }
+
+    fn tell_waiting(&mut self, now: Instant, id: JobId, actions: &mut Vec<Action>) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        if let Phase::Waiting { told, .. } = &mut job.phase {
+            *told = now;
+        }
+        let missing: Vec<u32> = job.missing().take(MAX_MISSING).map(u32::from).collect();
+        for member in job.members.values() {
+            let host_unknown = self.graph.host(member.address).is_none();
+            let waiting = northbound::Waiting { missing_ranks: missing.clone(), host_unknown };
+            actions.push(Action::Tell(member.id, JoinEvent::Waiting(waiting)));
+        }
+    }
+
+    /// Plans trees and takes what they need; the group is being installed then.
+    fn plan(&mut self, id: JobId) -> Result<Vec<(DeviceId, Vec<Entry>)>, PlanError> {
+        let Some(job) = self.jobs.get_mut(&id) else { return Err(PlanError::Gone) };
+        let generation = self.next_generation;
+        let mut plan = Plan::new(job, &self.graph, &self.settings)?;
+        plan.take(&mut self.pools, &mut self.next_tree_id, |id| {
+            self.jobs.values().filter_map(|job| job.plan.as_ref()).any(|plan| plan.has_tree(id))
+        })?;
+        let Some(job) = self.jobs.get_mut(&id) else { return Err(PlanError::Gone) };
+        // Used up even if the installation fails: a generation never comes back.
+        self.next_generation = generation.saturating_add(1);
+        job.generation = generation;
+        job.phase = Phase::Installing;
+        let nodes = plan.nodes(job, &self.addresses, &self.settings);
+        job.plan = Some(plan);
+        tracing::info!(name = %job.name, generation, switches = nodes.len(), "installing trees");
+        Ok(nodes)
+    }
+
+    /// Ends a group for all its ranks.
+    fn close(&mut self, id: JobId, reason: String, missing: Vec<u16>, actions: &mut Vec<Action>) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        tracing::info!(name = %job.name, generation = job.generation, reason, "group is closed");
+        for member in job.members.values().filter(|member| member.is_here) {
+            let missing_ranks = missing.iter().copied().map(u32::from).collect();
+            let closed = northbound::Closed { reason: reason.clone(), missing_ranks };
+            actions.push(Action::Tell(member.id, JoinEvent::Closed(closed)));
+            actions.push(Action::End(member.id));
+            self.by_member.remove(&member.id);
+        }
+        if self.by_name.get(&job.name) == Some(&id) {
+            self.by_name.remove(&job.name);
+        }
+        let installing = job.phase == Phase::Installing;
+        job.phase = Phase::Closing { reason, installing };
+        if job.plan.is_none() {
+            self.removed(id);
+        } else if !installing {
+            self.remove(id, actions);
+        }
+    }
+
+    fn remove(&self, id: JobId, actions: &mut Vec<Action>) {
+        let plan = self.jobs.get(&id).and_then(|job| job.plan.as_ref());
+        actions.push(Action::Remove { job: id, devices: plan.map(Plan::devices).unwrap_or_default() });
+    }
+
+    /// Gives back what a group had, and keeps a note of it.
+    fn retire(&mut self, job: Job) {
+        self.closed.push_front(status::job(&job, |device| self.name(device)));
+        self.closed.truncate(CLOSED_SHOWN);
+        if let Some(plan) = job.plan {
+            plan.give_back(&mut self.pools);
+        }
+    }
+
+    fn name(&self, device: DeviceId) -> String {
+        self.names.get(&device).cloned().unwrap_or_else(|| format!("switch {device}"))
+    }
+
+    fn describe(&self, error: &PlanError) -> String {
+        error.describe(|device| self.name(device))
+    }
+}
+
+impl Job {
+    fn missing(&self) -> impl Iterator<Item = u16> + '_ {
+        (0..self.terms.world).filter(|rank| !self.members.contains_key(rank))
+    }
+
+    /// Whether a newcomer fits.
+    fn admits(&self, joining: &Joining) -> Result<(), JoinError> {
+        let name = || self.name.clone();
+        if let (Some((what, given, agreed)), Some((other, member))) =
+            (joining.terms.clash(&self.terms), self.members.first_key_value())
+        {
+            let (rank, other, address) = (joining.rank, *other, member.address);
+            return Err(JoinError::Terms { name: name(), what, given, rank, other, address, agreed });
+        }
+        if let Some(member) = self.members.get(&joining.rank) {
+            let (rank, address, udp_port) = (joining.rank, member.address, member.udp_port);
+            return Err(JoinError::RankTaken { name: name(), rank, address, udp_port });
+        }
+        let same = |member: &Member| (member.address, member.udp_port) == (joining.address, joining.udp_port);
+        if let Some((other, _)) = self.members.iter().find(|(_, member)| same(member)) {
+            let Joining { rank, address, udp_port, .. } = *joining;
+            return Err(JoinError::AddressTaken { name: name(), rank, address, udp_port, other: *other });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,223 @@
+//! A request to join, parsed, and why one is refused.
+
+use std::net::Ipv4Addr;
+
+use inca_p4runtime::northbound;
+use inca_wire::frame::{IPV4_LEN, UDP_LEN};
+use inca_wire::packet::{self, Format, MAX_WORDS, WORD_BYTES};
+use thiserror::Error;
+
+/// Longest name of a job or a group.
+const MAX_NAME_LEN: usize = 128;
+
+/// A group of ranks: a job and one of its communicators.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupName {
+    /// The job.
+    pub job: String,
+    /// The communicator; empty: all of the job.
+    pub group: String,
+}
+
+impl std::fmt::Display for GroupName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.group.as_str() {
+            "" => write!(f, "job {:?}", self.job),
+            group => write!(f, "job {:?}, group {group:?}", self.job),
+        }
+    }
+}
+
+/// What all ranks of a group must agree on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    /// Number of ranks.
+    pub world: u16,
+    /// Number format.
+    pub format: Format,
+    /// Words per chunk.
+    pub words: u8,
+}
+
+/// A rank that wants to join.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Joining {
+    /// What it joins.
+    pub name: GroupName,
+    /// As what.
+    pub rank: u16,
+    /// Its terms.
+    pub terms: Terms,
+    /// Its data-plane address.
+    pub address: Ipv4Addr,
+    /// The UDP port results go to.
+    pub udp_port: u16,
+}
+
+/// Why a rank may not join. Refusals leave the group as it was.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum JoinError {
+    /// A field that no group would take.
+    #[error("{field} is {given}: {valid}")]
+    Field {
+        /// The request's field.
+        field: &'static str,
+        /// What it holds.
+        given: String,
+        /// What it may hold.
+        valid: String,
+    },
+    /// Chunks would not fit the host's interface.
+    #[error(
+        "a chunk of {words} words makes ip packets of {needed} bytes, but the mtu of {address} is {mtu}: at most {most} words \
+         fit"
+    )]
+    Mtu {
+        /// Words per chunk.
+        words: u8,
+        /// Bytes of an IP packet with so many.
+        needed: usize,
+        /// The host's MTU.
+        mtu: u32,
+        /// The host.
+        address: Ipv4Addr,
+        /// Words that would fit.
+        most: usize,
+    },
+    /// Other terms than the group's.
+    #[error(
+        "{name}: {what} {given} given by rank {rank}, but rank {other} at {address} joined with {agreed}"
+    )]
+    Terms {
+        /// The group.
+        name: GroupName,
+        /// Which of the terms.
+        what: &'static str,
+        /// The newcomer's.
+        given: String,
+        /// The newcomer.
+        rank: u16,
+        /// A rank that joined before.
+        other: u16,
+        /// Its address.
+        address: Ipv4Addr,
+        /// The group's.
+        agreed: String,
+    },
+    /// The rank is there already.
+    #[error("{name}: rank {rank} has joined already, from {address} port {udp_port}")]
+    RankTaken {
+        /// The group.
+        name: GroupName,
+        /// The rank.
+        rank: u16,
+        /// Where it is.
+        address: Ipv4Addr,
+        /// Its UDP port.
+        udp_port: u16,
+    },
+    /// Another rank gets its results at the same address and port.
+    #[error(
+        "{name}: rank {rank} wants results at {address} port {udp_port}, where rank {other} gets its own"
+    )]
+    AddressTaken {
+        /// The group.
+        name: GroupName,
+        /// The newcomer.
+        rank: u16,
+        /// The address of both.
+        address: Ipv4Addr,
+        /// The port of both.
+        udp_port: u16,
+        /// The rank that has it.
+        other: u16,
+    },
+}
+
+impl Joining {
+    /// Judges every field by itself.
+    pub fn parse(request: &northbound::JoinRequest) -> Result<Self, JoinError> {
+        let field = |field, given: &dyn std::fmt::Display, valid: String| JoinError::Field {
+            field,
+            given: given.to_string(),
+            valid,
+        };
+        if request.protocol_version != u32::from(packet::VERSION) {
+            let valid = format!("this controller and its switches speak {}", packet::VERSION);
+            return Err(field("protocol_version", &request.protocol_version, valid));
+        }
+        for (what, name, least) in [("job", &request.job, 1), ("group", &request.group, 0)] {
+            if !(least..=MAX_NAME_LEN).contains(&name.len()) || name.chars().any(char::is_control) {
+                let valid = format!("must be {least} to {MAX_NAME_LEN} bytes without control characters");
+                return Err(field(what, &format!("{name:?}"), valid));
+            }
+        }
+        let world = match u16::try_from(request.world_size) {
+            Ok(world @ 1..) => world,
+            _ => return Err(field("world_size", &request.world_size, format!("must be 1 to {}", u16::MAX))),
+        };
+        let rank = u16::try_from(request.rank).ok().filter(|rank| *rank < world);
+        let rank = rank.ok_or_else(|| {
+            let valid = format!("must be 0 to {} in a world of {world}", world - 1);
+            // A caller's -1 arrives as a very large number.
+            field("rank", &(request.rank as i32), valid)
+        })?;
+        let format = match request.format() {
+            northbound::Format::I32 => Format::I32,
+            northbound::Format::Bfp16 => Format::Bfp16,
+            northbound::Format::Unspecified => {
+                let valid = "must be 1 (i32) or 2 (bfp16)".to_owned();
+                return Err(field("format", &request.format, valid));
+            }
+        };
+        let words = u8::try_from(request.chunk_words)
+            .ok()
+            .filter(|words| (1..=MAX_WORDS).contains(&usize::from(*words)));
+        let words = words.ok_or_else(|| {
+            let valid =
+                format!("the switch program takes chunks of 1 to {MAX_WORDS} words of {WORD_BYTES} bytes");
+            field("chunk_words", &request.chunk_words, valid)
+        })?;
+        let address: Ipv4Addr = request.host_address.parse().map_err(|_| {
+            field(
+                "host_address",
+                &format!("{:?}", request.host_address),
+                "must be a dotted ipv4 address".to_owned(),
+            )
+        })?;
+        let udp_port = match u16::try_from(request.host_udp_port) {
+            Ok(port @ 1..) => port,
+            _ => {
+                return Err(field(
+                    "host_udp_port",
+                    &request.host_udp_port,
+                    format!("must be 1 to {}", u16::MAX),
+                ));
+            }
+        };
+        // 0: the agent does not know its interface.
+        let needed = IPV4_LEN + UDP_LEN + packet::packet_len(words);
+        if request.mtu != 0 && (request.mtu as usize) < needed {
+            let most =
+                (request.mtu as usize).saturating_sub(IPV4_LEN + UDP_LEN + packet::HEADER_LEN) / WORD_BYTES;
+            return Err(JoinError::Mtu { words, needed, mtu: request.mtu, address, most });
+        }
+        let name = GroupName { job: request.job.clone(), group: request.group.clone() };
+        Ok(Self { name, rank, terms: Terms { world, format, words }, address, udp_port })
+    }
+}
+
+impl Terms {
+    /// The first of the terms that differs: its name, and both values.
+    pub(super) fn clash(&self, agreed: &Self) -> Option<(&'static str, String, String)> {
+        if self.world != agreed.world {
+            Some(("world size", self.world.to_string(), agreed.world.to_string()))
+        } else if self.format != agreed.format {
+            Some(("format", self.format.to_string(), agreed.format.to_string()))
+        } else if self.words != agreed.words {
+            Some(("words per chunk", self.words.to_string(), agreed.words.to_string()))
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Jobs as the northbound API shows them.
+
+use inca_p4runtime::northbound;
+use inca_wire::packet::Format;
+
+use super::{Job, Jobs, Phase};
+use crate::graph::DeviceId;
+use crate::program::SLOTS;
+use crate::tree::Node;
+
+impl Jobs {
+    /// Open groups, then those closed last.
+    pub fn status(&self) -> Vec<northbound::Job> {
+        let open = self.jobs.values().map(|open| job(open, |device| self.name(device)));
+        open.chain(self.closed.iter().cloned()).collect()
+    }
+
+    /// Slots in use, and slots there are, of a switch.
+    pub fn slots(&self, device: DeviceId) -> (u32, u32) {
+        (self.pools.get(&device).map_or(0, super::Pool::slots_used), SLOTS)
+    }
+}
+
+pub(super) fn job(job: &Job, name: impl Fn(DeviceId) -> String) -> northbound::Job {
+    let node = |tree_id: u16, node: &Node| northbound::TreeNode {
+        tree_id: tree_id.into(),
+        switch_name: name(node.device),
+        parent: node.parent.map(|uplink| name(uplink.to.device)).unwrap_or_default(),
+        ranks: node.ranks().map(|(rank, _)| rank.into()).collect(),
+        child_switches: node.switches().map(|(device, _)| name(device)).collect(),
+    };
+    let stripes = job.plan.iter().flat_map(|plan| &plan.stripes);
+    northbound::Job {
+        name: job.name.job.clone(),
+        group: job.name.group.clone(),
+        world_size: job.terms.world.into(),
+        format: format(job.terms.format).into(),
+        chunk_words: job.terms.words.into(),
+        generation: job.generation,
+        state: state(job),
+        joined_ranks: job
+            .members
+            .iter()
+            .filter(|(_, member)| member.is_here)
+            .map(|(rank, _)| (*rank).into())
+            .collect(),
+        tree: stripes
+            .flat_map(|stripe| {
+                stripe.tree.nodes.iter().map(|one| node(stripe.tree_id, one)).collect::<Vec<_>>()
+            })
+            .collect(),
+    }
+}
+
+fn state(job: &Job) -> String {
+    match &job.phase {
+        Phase::Waiting { complete: Some((_, reason)), .. } => format!("waiting: {reason}"),
+        Phase::Waiting { .. } => {
+            let missing: Vec<_> = job.missing().take(16).map(|rank| rank.to_string()).collect();
+            match missing.as_slice() {
+                [rank] => format!("waiting for rank {rank}"),
+                ranks => format!("waiting for ranks {}", ranks.join(", ")),
+            }
+        }
+        Phase::Installing => "installing".to_owned(),
+        Phase::Running => "running".to_owned(),
+        Phase::Draining { .. } => "draining: ranks are leaving".to_owned(),
+        Phase::Closing { reason, .. } => format!("closed: {reason}"),
+    }
+}
+
+pub(super) fn format(format: Format) -> northbound::Format {
+    match format {
+        Format::I32 => northbound::Format::I32,
+        Format::Bfp16 => northbound::Format::Bfp16,
+    }
+}
