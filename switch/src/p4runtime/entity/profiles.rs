@@ -17,7 +17,7 @@ use super::{
     tables::weight,
 };
 use crate::{
-    control::{ActionCall, GroupMember, ProfileGroup, ProfileMember},
+    control::{ActionCall, EntryAction, GroupMember, ProfileGroup, ProfileMember},
     p4runtime::{
         error::{Outcome, invalid, unknown},
         pipeline::Pipeline,
@@ -42,6 +42,10 @@ pub(in crate::p4runtime) fn apply_member(
     }
     let member = ProfileMember { id, call: call(cx.pipeline, profile, member)? };
     match operation {
+        // Where there are members already, there are no one-shot sets: only the first one needs the look.
+        Operation::Insert if cx.switch.members(handle)?.is_empty() && has_one_shots(cx, profile)? => {
+            Err(mixed(profile))
+        }
         Operation::Insert => Ok(cx.switch.member_insert(handle, member)?),
         Operation::Modify | Operation::Delete => Ok(cx.switch.member_modify(handle, member)?),
     }
@@ -138,6 +142,34 @@ pub(in crate::p4runtime) fn read_groups(
         }
     }
     Ok(())
+}
+
+/// One-shot sets are for selectors that have no members of their own.
+pub(super) fn check_one_shot(cx: &Context<'_>, profile: &ProfileInfo) -> Outcome {
+    let (_, handle) = self::profile(cx.pipeline, profile.id)?;
+    if cx.switch.members(handle)?.is_empty() { Ok(()) } else { Err(mixed(profile)) }
+}
+
+fn mixed(profile: &ProfileInfo) -> UpdateError {
+    invalid(format!(
+        "action profile {}: takes either one-shot sets or members and groups, not both",
+        profile.name
+    ))
+}
+
+/// Whether an entry of the profile's tables has a one-shot set.
+fn has_one_shots(cx: &Context<'_>, profile: &ProfileInfo) -> Outcome<bool> {
+    if !profile.with_selector {
+        return Ok(false);
+    }
+    for &table in &profile.tables {
+        let (_, handle) = keys::table(cx.pipeline, table)?;
+        let entries = cx.switch.table_entries(handle)?;
+        if entries.iter().any(|view| matches!(view.entry.action, EntryAction::OneShot(_))) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn profile(pipeline: &Pipeline, id: u32) -> Outcome<(&ProfileInfo, ProfileId)> {

@@ -13,6 +13,7 @@ use tonic::Code;
 use super::{
     Operation, direct,
     keys::{self, Use},
+    profiles,
 };
 use crate::{
     control::{EntryAction, EntryKey, EntryView, OneShotMember, TableEntry},
@@ -50,7 +51,7 @@ pub(in crate::p4runtime) fn apply(
             if table.fields.is_empty() {
                 return Err(invalid(format!("table {} has no key: it has a default entry only", table.name)));
             }
-            let action = required_action(cx.pipeline, (table, handle), entry)?;
+            let action = required_action(cx, (table, handle), entry)?;
             check_resources(table, entry)?;
             cx.switch.table_insert(handle, control_entry(&key, entry, action))?;
             write_resources(cx, handle, &key, entry, Operation::Insert)
@@ -59,7 +60,7 @@ pub(in crate::p4runtime) fn apply(
             check_resources(table, entry)?;
             let old = cx.switch.table_get(handle, &key)?;
             if let Some(action) = &entry.action {
-                let action = entry_action(cx.pipeline, (table, handle), action)?;
+                let action = entry_action(cx, (table, handle), action)?;
                 cx.switch.table_modify(handle, control_entry(&key, entry, action))?;
             } else if !table.is_const {
                 cx.switch.table_modify(handle, control_entry(&key, entry, old.entry.action))?;
@@ -255,21 +256,22 @@ fn control_entry(key: &EntryKey, entry: &p4v1::TableEntry, action: EntryAction) 
 }
 
 fn required_action(
-    pipeline: &Pipeline,
+    cx: &Context<'_>,
     (table, handle): (&TableInfo, TableId),
     entry: &p4v1::TableEntry,
 ) -> Outcome<EntryAction> {
     match &entry.action {
-        Some(action) => entry_action(pipeline, (table, handle), action),
+        Some(action) => entry_action(cx, (table, handle), action),
         None => Err(invalid(format!("table {}: the entry has no action", table.name))),
     }
 }
 
 fn entry_action(
-    pipeline: &Pipeline,
+    cx: &Context<'_>,
     (table, handle): (&TableInfo, TableId),
     action: &TableAction,
 ) -> Outcome<EntryAction> {
+    let pipeline = cx.pipeline;
     let profile = table.profile.map(|id| pipeline.info.profile_by_id(id)).transpose();
     let profile = profile.map_err(super::super::error::unknown)?;
     let wrong =
@@ -285,6 +287,7 @@ fn entry_action(
             Ok(EntryAction::Group(*id))
         }
         (Some(table_action::Type::ActionProfileActionSet(set)), Some(profile)) if profile.with_selector => {
+            profiles::check_one_shot(cx, profile)?;
             one_shot(pipeline, (table, handle), set)
         }
         (Some(_), Some(profile)) if profile.with_selector => {

@@ -1,0 +1,101 @@
+"""A session of finsy with a switch: pipeline, a batch of entries, groups, registers, packets, errors.
+
+usage: p4runtime_finsy_session.py ADDRESS DEVICE_ID P4INFO JSON
+
+The program is tests/fixtures/p4runtime/objects.p4. Prints what was done; any difference ends it with an exception.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import finsy as fy
+
+WORD_KIND = 0x88B5
+DESTINATION = 0x02_00_00_00_00_09
+PIPELINE_PORT = 510
+TIMEOUT_S = 30
+WORD = int.from_bytes(bytes(range(256)), "big")
+
+
+async def entries(switch: fy.Switch) -> None:
+    await switch.write(
+        [
+            +fy.P4TableEntry(
+                "ternary_match",
+                match=fy.Match(port=255, kind="0x88b5/&0xffff"),
+                action=fy.Action("set_word", value=WORD),
+                priority=7,
+            ),
+            +fy.P4TableEntry("exact_match", match=fy.Match(dst=DESTINATION), action=fy.Action("to_controller", reason=42)),
+            +fy.P4TableEntry("lpm_match", match=fy.Match(key="10.0.0.0/8"), action=fy.Action("set_key", value=1)),
+            +fy.P4MulticastGroupEntry(5, replicas=[(1, 1), (2, 3)]),
+        ]
+    )
+    (read,) = [entry async for entry in switch.read(fy.P4TableEntry("ternary_match"))]
+    assert read.action is not None and read.action.args["value"] == WORD, "2048 bits survive"
+    (group,) = [group async for group in switch.read(fy.P4MulticastGroupEntry())]
+    assert {(r.port, r.instance) for r in group.replicas} == {(1, 1), (2, 3)}, group
+    print("entries: one batch written, read back by wildcard")
+
+
+async def errors(switch: fy.Switch) -> None:
+    double = fy.P4TableEntry("exact_match", match=fy.Match(dst=DESTINATION), action=fy.Action("drop"))
+    try:
+        await switch.write([+double])
+    except fy.P4ClientError as error:
+        assert error.details[0].canonical_code == fy.GRPCStatusCode.ALREADY_EXISTS, error
+    else:
+        raise AssertionError("an entry can't be inserted twice")
+    print("errors: canonical codes arrive")
+
+
+async def packets(switch: fy.Switch) -> None:
+    frame = DESTINATION.to_bytes(6, "big") + bytes(6) + WORD_KIND.to_bytes(2, "big") + bytes(256)
+    async with asyncio.timeout(5):
+        received = asyncio.ensure_future(anext(aiter(switch.read_packets())))
+        await asyncio.sleep(0)
+        await switch.write([fy.P4PacketOut(frame, egress_port=PIPELINE_PORT, replicate=0, pad=0)])
+        packet = await received
+    assert packet.payload[14:] == bytes(range(256)), "the entry's parameter is in the packet"
+    assert packet["ingress_port"] == 255 and packet["reason"] == 42
+    print("packets: out, through the tables, and in again")
+
+
+async def registers(switch: fy.Switch) -> None:
+    await switch.write([~fy.P4RegisterEntry("words", index=3, data=WORD)])
+    (cell,) = [cell async for cell in switch.read(fy.P4RegisterEntry("words", index=3))]
+    assert cell.data == WORD
+    print("registers: written and read")
+
+
+async def session(address: str, device_id: int, p4info: Path, config: Path, with_registers: bool) -> None:
+    options = fy.SwitchOptions(p4info=p4info, p4blob=config, device_id=device_id)
+    async with fy.Switch("s1", address, options) as switch:
+        print(f"P4Runtime {switch.p4runtime_version}")
+        await entries(switch)
+        await errors(switch)
+        await packets(switch)
+        if with_registers:
+            await registers(switch)
+        await switch.delete_all()
+        assert [entry async for entry in switch.read(fy.P4TableEntry("exact_match"))] == []
+        await switch.write([-fy.P4MulticastGroupEntry(5)])
+        assert [entry async for entry in switch.read(fy.P4MulticastGroupEntry())] == []
+        print("session complete")
+
+
+def main() -> int:
+    if len(sys.argv) not in (5, 6):
+        print(__doc__, file=sys.stderr)
+        return 2
+    address, device_id, p4info, config, *rest = sys.argv[1:]
+    coroutine = session(address, int(device_id), Path(p4info), Path(config), rest != ["--no-registers"])
+    asyncio.run(asyncio.wait_for(coroutine, TIMEOUT_S))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
