@@ -4,6 +4,7 @@ mod control;
 mod error;
 mod handle;
 mod options;
+mod siblings;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -30,7 +30,7 @@ mod tests;
 pub use batch::{OutgoingPacket, TransmitBatch};
 pub use config::{EndpointConfig, TreeConfig, Tuning};
 pub use endpoint::{Completion, Endpoint, Rejected};
-pub use error::{Closed, ConfigError, OperationError, Stall, StartError};
+pub use error::{Closed, ConfigError, MissingRanks, OperationError, Stall, StartError};
 pub use operation::{Collective, OperationId, OperationSpec, OperationText, ReduceOp};
 pub use rtt::RtoBounds;
 pub use stats::Stats;

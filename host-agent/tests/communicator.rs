@@ -183,7 +183,10 @@ fn a_deadline_fails_the_call_in_time_and_leaves_the_job() {
             matches!(error, AllreduceError::Operation(OperationError::DeadlineExceeded { .. })),
             "{error:?}"
         );
-        assert!(error.to_string().contains("1 of 2 arrived there"), "{error}");
+        assert!(
+            error.to_string().contains("waits at the leaf switch for rank 1 (1 of 2 arrived there"),
+            "{error}"
+        );
         assert_eq!(tensor, [5; 100]);
         // The generation has ended here: the controller is told at once.
         controller.await_left(1);

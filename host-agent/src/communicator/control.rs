@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use inca_p4runtime::northbound::controller_client::ControllerClient;
 use inca_p4runtime::northbound::{
-    self, InfoRequest, JoinEvent, JoinRequest, LeaveRequest, join_event::Event,
+    self, InfoRequest, JoinEvent, JoinRequest, LeaveRequest, StatusRequest, join_event::Event,
 };
 use inca_wire::packet::{Format, Header, Opcode, VERSION};
 use tokio::sync::mpsc as tokio_mpsc;
@@ -18,6 +18,7 @@ use tonic::transport::{Channel, Endpoint as ChannelEndpoint};
 
 use super::error::{JoinError, LeaveError};
 use super::options::JoinOptions;
+use super::siblings;
 use crate::protocol::{Closed, EndpointConfig, TreeConfig, Tuning};
 use crate::transport::{self, DataInterface, DriverHandle, OnClosed};
 
@@ -29,6 +30,8 @@ const ANNOUNCE_INTERVAL: Duration = Duration::from_millis(250);
 const WAITING_LOG_INTERVAL: Duration = Duration::from_secs(5);
 /// How long leaving may take.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long to ask for the ranks nearby.
+const SIBLINGS_TIMEOUT: Duration = Duration::from_secs(1);
 /// A controller that does not answer pings for twice this long is gone.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
@@ -150,7 +153,8 @@ impl Session {
         self.announce(&announcement, announce);
         let mut stream = self.open(&mut client).await?;
         let assignment = self.await_assignment(&mut stream, &announcement, announce).await?;
-        let (joined, trees) = self.judge(assignment)?;
+        let (mut joined, trees) = self.judge(assignment)?;
+        self.learn_siblings(&mut client, &mut joined).await;
         let socket =
             self.socket.try_clone().map_err(|source| self.system("duplicating the data socket", source))?;
         let (driver, thread) = transport::spawn(joined.config.clone(), socket, trees, on_closed)?;
@@ -323,6 +327,7 @@ impl Session {
                 tree_id: narrow("tree id", tree.tree_id)?,
                 member: narrow("member", tree.member)?,
                 slots: tree.slots,
+                leaf_children: Vec::new(),
             });
         }
         let config = EndpointConfig {
@@ -336,6 +341,22 @@ impl Session {
         };
         let levels = assignment.trees.iter().map(|tree| tree.levels).max().unwrap_or(0);
         Ok((Joined { rank: options.rank, levels, config }, addresses))
+    }
+
+    /// Asks who else is at this rank's leaf switches, so that errors can name them. Nothing else depends on it.
+    async fn learn_siblings(&self, client: &mut ControllerClient<Channel>, joined: &mut Joined) {
+        let asked = timeout(SIBLINGS_TIMEOUT, client.status(StatusRequest { counters: false })).await;
+        let Ok(Ok(status)) = asked else { return };
+        let is_ours = |job: &&northbound::Job| {
+            job.name == self.options.job
+                && job.group == self.options.group
+                && job.generation == joined.config.generation
+        };
+        let status = status.into_inner();
+        let Some(job) = status.jobs.iter().find(is_ours) else { return };
+        for tree in &mut joined.config.trees {
+            tree.leaf_children = siblings::leaf_children(&job.tree, tree.tree_id.into(), self.options.rank);
+        }
     }
 
     /// Keeps the stream open until either side ends the membership.
@@ -367,15 +388,16 @@ impl Session {
                     return;
                 }
                 told = inbox.recv() => {
+                    // If the generation ended here first, the stream just ends: the controller then ends it for all at once, while a
+                    // leave in good order would let the others go on for a while.
+                    let Some(Request::Leave(reply)) = told else { return };
                     let left = timeout(LEAVE_TIMEOUT, client.leave(request)).await;
                     let result = match left {
                         Ok(Ok(_)) => Ok(()),
                         Ok(Err(status)) => Err(status.message().to_owned()),
                         Err(_) => Err(format!("no answer within {LEAVE_TIMEOUT:?}")),
                     };
-                    if let Some(Request::Leave(reply)) = told {
-                        let _ = reply.send(result);
-                    }
+                    let _ = reply.send(result);
                     return;
                 }
             }

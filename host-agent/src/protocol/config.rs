@@ -26,7 +26,7 @@ pub struct EndpointConfig {
 }
 
 /// One tree as its member sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeConfig {
     /// The tree's id in packets.
     pub tree_id: u16,
@@ -34,6 +34,8 @@ pub struct TreeConfig {
     pub member: u16,
     /// Slots of the tree.
     pub slots: u32,
+    /// Per child bit of the leaf switch the ranks below it, to name who is missing; empty if unknown.
+    pub leaf_children: Vec<Vec<u32>>,
 }
 
 /// Pacing of an endpoint.

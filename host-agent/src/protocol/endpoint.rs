@@ -11,7 +11,7 @@ use inca_wire::tag::Operation;
 use super::batch::TransmitBatch;
 use super::codec::{self, LaneClasses};
 use super::config::EndpointConfig;
-use super::error::{Closed, ConfigError, OperationError, Stall, StartError};
+use super::error::{Closed, ConfigError, MissingRanks, OperationError, Stall, StartError};
 use super::operation::{OperationId, OperationSpec, OperationText, ReduceOp};
 use super::passes::{self, Next};
 use super::stats::Stats;
@@ -105,7 +105,7 @@ impl<B: TensorBuffer> Endpoint<B> {
         config.check()?;
         Ok(Self {
             chunk_elements: config.chunk_elements(),
-            trees: config.trees.iter().map(|tree| Tree::new(*tree, &config.tuning, now)).collect(),
+            trees: config.trees.iter().map(|tree| Tree::new(tree.clone(), &config.tuning, now)).collect(),
             operations: VecDeque::new(),
             next_number: 0,
             next_chunk: 0,
@@ -651,7 +651,9 @@ impl<B: TensorBuffer> Endpoint<B> {
         let stall = match answer {
             _ if slot.state != SlotState::InFlight => Stall::NotSent,
             Some(ProbeAnswer { contributions, children, .. }) => {
-                Stall::Waiting { contributions, world_size: self.config.world_size, children }
+                let missing =
+                    Box::new(MissingRanks::of(&tree.config.leaf_children, children, self.config.world_size));
+                Stall::Waiting { contributions, world_size: self.config.world_size, children, missing }
             }
             None => Stall::Silent { transmissions: tree.transmissions(slot_index) },
         };

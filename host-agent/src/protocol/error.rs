@@ -216,7 +216,7 @@ impl fmt::Display for Closed {
 }
 
 /// What an endpoint knows about a chunk that does not finish.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stall {
     /// It was never sent: earlier chunks are in the way.
     NotSent,
@@ -233,6 +233,8 @@ pub enum Stall {
         world_size: u32,
         /// The leaf's children that arrived, by child bit.
         children: u64,
+        /// Ranks that the leaf waits for, where they are known.
+        missing: Box<MissingRanks>,
     },
 }
 
@@ -243,10 +245,50 @@ impl fmt::Display for Stall {
             Self::Silent { transmissions } => {
                 write!(f, "was sent {transmissions} times without any answer from the leaf switch")
             }
-            Self::Waiting { contributions, world_size, children } => write!(
-                f,
-                "waits at the leaf switch for other ranks ({contributions} of {world_size} arrived there, children {children:#b})"
-            ),
+            Self::Waiting { contributions, world_size, children, missing } => {
+                f.write_str("waits at the leaf switch for ")?;
+                match (missing.certain.as_slice(), missing.some_of.as_slice()) {
+                    ([], []) => f.write_str("other ranks")?,
+                    ([rank], []) => write!(f, "rank {rank}")?,
+                    (ranks, []) => write!(f, "ranks {ranks:?}")?,
+                    ([], some) => write!(f, "some of ranks {some:?}, behind other switches")?,
+                    (ranks, some) => {
+                        write!(f, "ranks {ranks:?} and some of {some:?}, behind other switches")?
+                    }
+                }
+                write!(f, " ({contributions} of {world_size} arrived there, children {children:#b})")
+            }
         }
+    }
+}
+
+/// Ranks that a leaf switch waits for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MissingRanks {
+    /// Attached to the leaf, and missing.
+    pub certain: Vec<u32>,
+    /// Behind other switches: at least one of those behind each is missing, or that switch's sum is.
+    pub some_of: Vec<u32>,
+}
+
+impl MissingRanks {
+    /// Those below the children whose bits are not set; if all are set, all ranks that are not below this leaf. `leaf_children`
+    /// empty: nothing is known.
+    pub(super) fn of(leaf_children: &[Vec<u32>], arrived: u64, world_size: u32) -> Self {
+        let mut missing = Self::default();
+        for (bit, ranks) in leaf_children.iter().enumerate() {
+            if arrived >> bit & 1 == 1 {
+                continue;
+            }
+            match ranks.as_slice() {
+                [rank] => missing.certain.push(*rank),
+                ranks => missing.some_of.extend(ranks),
+            }
+        }
+        if missing == Self::default() && !leaf_children.is_empty() {
+            let here = |rank: &u32| leaf_children.iter().any(|ranks| ranks.contains(rank));
+            missing.some_of = (0..world_size).filter(|rank| !here(rank)).collect();
+        }
+        missing
     }
 }

@@ -108,7 +108,6 @@ impl Tree {
             })
             .collect();
         Self {
-            config,
             slots,
             rtt: RttEstimator::new(tuning.rto),
             window: Window::new(tuning.window, config.slots as usize),
@@ -123,6 +122,7 @@ impl Tree {
             next_timer: None,
             latest_answered: None,
             backed_off: false,
+            config,
         }
     }
 

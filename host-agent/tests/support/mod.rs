@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use inca_host_agent::communicator::JoinOptions;
 use inca_p4runtime::northbound::controller_server::{Controller, ControllerServer};
 use inca_p4runtime::northbound::{
-    self, Assignment, Closed, InfoRequest, InfoResponse, JoinEvent, JoinRequest, LeaveRequest, LeaveResponse,
-    StatusRequest, StatusResponse, TreeAssignment, Waiting, join_event::Event,
+    self, Assignment, Closed, InfoRequest, InfoResponse, Job, JoinEvent, JoinRequest, LeaveRequest,
+    LeaveResponse, StatusRequest, StatusResponse, TreeAssignment, TreeNode, Waiting, join_event::Event,
 };
 use inca_wire::model::slot::{Child, ChildKind, SwitchModel, TreeConfig};
 use inca_wire::packet::{Format, Header, Opcode, VERSION};
@@ -142,8 +142,9 @@ pub(crate) struct Script {
     pub(crate) announcements: u32,
 }
 
+/// Who has joined.
 #[derive(Default)]
-struct Job {
+struct Members {
     joined: BTreeMap<u32, mpsc::Sender<Result<JoinEvent, Status>>>,
 }
 
@@ -158,7 +159,7 @@ struct Shared {
     script: Script,
     switch: SocketAddr,
     hosts: Arc<Mutex<Hosts>>,
-    job: Mutex<Job>,
+    job: Mutex<Members>,
     left: watch::Sender<Vec<u32>>,
 }
 
@@ -240,6 +241,12 @@ impl Controller for Service {
         let address: Ipv4Addr = request.host_address.parse().expect("address");
         let address = SocketAddr::from((address, request.host_udp_port as u16));
         let shared = self.0.clone();
+        let (watched, left) = (sender.clone(), self.0.clone());
+        tokio::spawn(async move {
+            // The stream ended without a leave.
+            watched.closed().await;
+            left.leave(request.rank);
+        });
         tokio::spawn(async move {
             // Until the host has announced itself often enough.
             while shared.hosts.lock().expect("lock").announced.get(&address).copied().unwrap_or(0)
@@ -275,17 +282,33 @@ impl Controller for Service {
     async fn leave(&self, request: Request<LeaveRequest>) -> Result<Response<LeaveResponse>, Status> {
         let request = request.into_inner();
         assert_eq!(request.generation, GENERATION);
-        self.0.job.lock().expect("lock").joined.remove(&request.rank);
-        self.0.left.send_modify(|left| left.push(request.rank));
+        self.0.leave(request.rank);
         Ok(Response::new(LeaveResponse {}))
     }
 
     async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
-        Err(Status::unimplemented("scripted"))
+        let ranks = self.0.job.lock().expect("lock").joined.keys().copied().collect();
+        let tree = vec![TreeNode {
+            tree_id: TREE.into(),
+            switch_name: "s1".to_owned(),
+            ranks,
+            ..TreeNode::default()
+        }];
+        let job = Job { name: "test".to_owned(), generation: GENERATION, tree, ..Job::default() };
+        Ok(Response::new(StatusResponse { jobs: vec![job], ..StatusResponse::default() }))
     }
 }
 
 impl Shared {
+    fn leave(&self, rank: u32) {
+        self.job.lock().expect("lock").joined.remove(&rank);
+        self.left.send_modify(|left| {
+            if !left.contains(&rank) {
+                left.push(rank);
+            }
+        });
+    }
+
     fn assignment(&self, request: &JoinRequest, rank: u32) -> Assignment {
         let format = match northbound::Format::try_from(request.format) {
             Ok(northbound::Format::I32) => Format::I32,

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::network::{Network, Plan};
 use super::*;
-use crate::protocol::{Closed, OperationError, Stall, StartError};
+use crate::protocol::{Closed, MissingRanks, OperationError, Stall, StartError};
 use inca_wire::packet::Format;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -55,10 +55,51 @@ fn a_deadline_tells_what_the_leaf_waits_for_and_ends_the_generation() {
         let Err(OperationError::DeadlineExceeded { stall, .. }) = &network.completed[rank][1].result else {
             panic!("rank {rank}: {:?}", network.completed[rank])
         };
-        assert_eq!(*stall, Stall::Waiting { contributions: 2, world_size: 3, children: 0b101 });
+        let missing = Box::new(MissingRanks { certain: vec![1], some_of: Vec::new() });
+        assert_eq!(*stall, Stall::Waiting { contributions: 2, world_size: 3, children: 0b101, missing });
         let refused = network.endpoints[rank].start(sum(), Tensor::I32(vec![1])).expect_err("ended");
         assert!(matches!(refused.error, StartError::Closed { .. }));
         assert!(refused.error.to_string().contains("join again"), "{}", refused.error);
+    }
+}
+
+#[test]
+fn a_deadline_names_who_may_be_missing_behind_other_switches() {
+    // Ranks 0 and 1 at the root, 2 and 3 below s1, 4 and 5 below s2.
+    let mut plan = Plan::star(6, Format::I32);
+    (plan.parents, plan.hosts) = (vec![None, Some(0), Some(0)], vec![0, 0, 1, 1, 2, 2]);
+    for (absent, texts) in [
+        (
+            3,
+            [
+                "some of ranks [2, 3], behind",
+                "some of ranks [2, 3], behind",
+                "rank 3 (",
+                "",
+                "some of ranks [0, 1, 2, 3], behind",
+            ],
+        ),
+        (
+            0,
+            [
+                "",
+                "rank 0 (",
+                "some of ranks [0, 1, 4, 5]",
+                "some of ranks [0, 1, 4, 5]",
+                "some of ranks [0, 1, 2, 3]",
+            ],
+        ),
+    ] {
+        let mut network = Network::new(plan.clone());
+        let deadline = network.now() + SECOND;
+        for rank in (0..6).filter(|rank| *rank != absent) {
+            network.start(rank, by(deadline), Tensor::I32(vec![1; 10]));
+        }
+        network.run(2 * SECOND, |network| network.completed.iter().map(Vec::len).sum::<usize>() == 5);
+        for (rank, text) in (0..).zip(texts).filter(|(rank, _)| *rank != absent) {
+            let error = network.completed[rank][0].result.as_ref().expect_err("deadline").to_string();
+            assert!(error.contains(text), "absent {absent}, rank {rank}: {error}");
+        }
     }
 }
 

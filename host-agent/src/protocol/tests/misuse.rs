@@ -72,7 +72,7 @@ fn config() -> EndpointConfig {
         generation: 7,
         format: Format::I32,
         chunk_words: 1,
-        trees: vec![TreeConfig { tree_id: 1, member: 2, slots: 4 }],
+        trees: vec![TreeConfig { tree_id: 1, member: 2, slots: 4, leaf_children: Vec::new() }],
         tuning: Tuning::default(),
     }
 }
@@ -168,11 +168,14 @@ fn operations_that_are_not_offered_are_refused_with_the_reason() {
 fn settings_that_make_no_sense_are_refused_with_the_values() {
     let new =
         |config| Endpoint::<Tensor>::new(config, std::time::Instant::now()).map(|_| ()).expect_err("refused");
-    let tree = config().trees[0];
+    let tree = || config().trees.remove(0);
     let cases = [
         (EndpointConfig { trees: Vec::new(), ..config() }, "world of 3 ranks"),
-        (EndpointConfig { trees: vec![TreeConfig { slots: 0, ..tree }], ..config() }, "tree 1 has no slots"),
-        (EndpointConfig { trees: vec![tree, tree], ..config() }, "tree 1 is given twice"),
+        (
+            EndpointConfig { trees: vec![TreeConfig { slots: 0, ..tree() }], ..config() },
+            "tree 1 has no slots",
+        ),
+        (EndpointConfig { trees: vec![tree(), tree()], ..config() }, "tree 1 is given twice"),
         (EndpointConfig { world_size: 0, ..config() }, "world size 0"),
         (EndpointConfig { world_size: 70_000, ..config() }, "1 to 65535"),
         (EndpointConfig { chunk_words: 33, ..config() }, "33 words per chunk"),

@@ -171,6 +171,7 @@ impl Network {
                     tree_id: 100 + stripe as u16,
                     member: rank as u16,
                     slots: plan.slots,
+                    leaf_children: ranks_below(&plan, plan.hosts[rank]),
                 };
                 let millis = Duration::from_millis;
                 let config = EndpointConfig {
@@ -329,4 +330,12 @@ impl Network {
         self.pushed += 1;
         self.events.push(Reverse((at, self.pushed, event)));
     }
+}
+
+/// Per child of a switch the ranks below it; hosts are numbered before switches.
+fn ranks_below(plan: &Plan, switch: usize) -> Vec<Vec<u32>> {
+    let ranks = (0u32..).zip(&plan.hosts).filter(|(_, at)| **at == switch).map(|(rank, _)| vec![rank]);
+    let switches =
+        (0..).zip(&plan.parents).filter(|(_, parent)| **parent == Some(switch)).map(|(child, _)| child);
+    ranks.chain(switches.map(|child| ranks_below(plan, child).concat())).collect()
 }
