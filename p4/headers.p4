@@ -147,6 +147,7 @@ struct metadata_t {
     plane_t high;
     alignment_t align_low;
     alignment_t align_high;
+    word_t  to_offset;         // what turns the lanes of a finished sum into offset binary
     word_t  magnitudes;        // OR of the magnitudes of a finished sum
     bit<64> widest;            // the same, folded to one lane
 }

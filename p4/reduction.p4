@@ -162,6 +162,7 @@ control Reduction(inout headers_t hdr, inout metadata_t meta, inout standard_met
             meta.event = EVENT_COMPLETED;
         } else {
             meta.event = EVENT_CONTRIBUTION;
+            save_slot();
         }
     }
 
@@ -320,10 +321,6 @@ control Reduction(inout headers_t hdr, inout metadata_t meta, inout standard_met
         save_slot();
     }
 
-    action add() {
-        save_slot();
-    }
-
     action complete_at_inner() {
         become_sum();
         send_up();
@@ -386,16 +383,16 @@ control Reduction(inout headers_t hdr, inout metadata_t meta, inout standard_met
             decide();
             if (meta.event == EVENT_CONTRIBUTION || meta.event == EVENT_COMPLETED) {
                 accumulate.apply(hdr, meta);
-                if (meta.event == EVENT_CONTRIBUTION) {
-                    add();
-                } else if (meta.up_group == 0) {
-                    become_sum();
-                    if (hdr.inca.flags == 0) {
-                        round.apply(hdr, meta);
+                if (meta.event == EVENT_COMPLETED) {
+                    if (meta.up_group == 0) {
+                        become_sum();
+                        if (hdr.inca.flags == 0) {
+                            round.apply(hdr, meta);
+                        }
+                        finish();
+                    } else {
+                        complete_at_inner();
                     }
-                    finish();
-                } else {
-                    complete_at_inner();
                 }
             } else if (meta.event == EVENT_REPLAY) {
                 replay();

@@ -5,8 +5,6 @@
 #define INCA_ROUND
 
 control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t> stored_words) {
-    word_t bias_lanes;
-    word_t magnitude;
     bit<32> index;
 
     // Turns each wide lane of the sum, which holds V + bias, into T = V + 2^(2w-1), and ORs together the lanes' magnitudes X.
@@ -14,14 +12,15 @@ control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t> store
     //   top_bit: 2w - 1      fold: 64 mod 2w lanes: how far to fold the last 64 bits (0 if a wide lane has 64)
     @name(".measure_lanes")
     action measure_lanes(word_t ones, word_t top, word_t rest, word_t half, word_t low, bit<8> top_bit, bit<8> fold) {
-        bias_lanes = top - ones * (word_t)meta.low.bias;
+        meta.to_offset = top - ones * (word_t)meta.low.bias;
         meta.magnitudes = 0;
-        // T ^ (rest + its top bit) is V for V >= 0 and -V - 1 below: the top bit either completes `rest` to `top` or not.
-#define MEASURE(word) \
-        word = word + bias_lanes; \
-        magnitude = word ^ (rest + ((word >> top_bit) & ones)); \
-        meta.magnitudes = meta.magnitudes | (magnitude + (((magnitude + half) >> meta.lane_bits) & low));
-#define OP(part, k) MEASURE(LOW(part, k)) MEASURE(HIGH(part, k))
+        // T ^ (rest + its top bit) is V for V >= 0 and -V - 1 below: the top bit either completes `rest` to `top` or not. Nested
+        // expressions, since a word written to a field costs more than the few operations that are done twice.
+#define T(word)         (word + meta.to_offset)
+#define MAGNITUDE(word) (T(word) ^ (rest + ((T(word) >> top_bit) & ones)))
+#define ROUNDED_UP(m)   (m + (((m + half) >> meta.lane_bits) & low))
+#define OP(part, k) \
+        meta.magnitudes = meta.magnitudes | ROUNDED_UP(MAGNITUDE(LOW(part, k))) | ROUNDED_UP(MAGNITUDE(HIGH(part, k)));
         FOR_EACH_WORD(OP)
 #undef OP
         // Constant shifts end at 255 on this target; slices do not.
@@ -48,7 +47,7 @@ control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t> store
     action keep(word_t offset) {
         index = meta.word_index;
 #define OP(part, k) \
-        LOW(part, k) = (LOW(part, k) + offset) | ((HIGH(part, k) + offset) << meta.lane_bits); \
+        LOW(part, k) = (T(LOW(part, k)) + offset) | ((T(HIGH(part, k)) + offset) << meta.lane_bits); \
         stored_words.write(index, LOW(part, k)); \
         index = index + 1;
         FOR_EACH_WORD(OP)
@@ -61,7 +60,7 @@ control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t> store
     // To nearest, ties to even, at 2^shift.      offset: 2^(w-1+shift) - 2^(2w-1) + 2^(shift-1) - 1, likewise      ones: 1      low: 2^w - 1
     @name(".round_lanes")
     action round_lanes(bit<8> shift, word_t offset, word_t ones, word_t low) {
-#define ROUNDED(word) (((word + offset + ((word >> shift) & ones)) >> shift) & low)
+#define ROUNDED(word) (((T(word) + offset + ((T(word) >> shift) & ones)) >> shift) & low)
         index = meta.word_index;
 #define OP(part, k) \
         LOW(part, k) = ROUNDED(LOW(part, k)) | (ROUNDED(HIGH(part, k)) << meta.lane_bits); \
