@@ -90,10 +90,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="compare instead of compiling")
     arguments = parser.parse_args()
-    bench = HERE.parent / "bench" / "baseline"
+    baselines = HERE.parent / "bench" / "baseline"
     programs = [Program(HERE / "inca.p4", HERE / "compiled")]
-    if (bench / "per_element.p4").exists():
-        programs.append(Program(bench / "per_element.p4", bench / "compiled"))
+    programs += [Program(main, main.parent / "compiled") for main in sorted(baselines.glob("*/*.p4"))]
     if not arguments.check:
         if not shutil.which(COMPILER):
             sys.exit(f"{COMPILER} not found on PATH: install p4c to rebuild; p4/compiled/ is committed and works without it")

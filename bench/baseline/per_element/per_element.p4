@@ -1,6 +1,7 @@
 // The baseline of the data-plane benchmark: one 32-bit register operation per element, the way aggregation is commonly
-// written for switches whose stages hold 32-bit registers. It takes inca's frames and answers with a result of the same size to all
-// workers, but has none of inca's protocol: no duplicates, no generations, no tree, no alignment; plain wrapping adds.
+// written for switches whose stages hold 32-bit registers: a stack of elements, a register array, an index per element. It takes inca's
+// frames and answers with a result of the same size to all workers, but has none of inca's protocol: no duplicates, no
+// generations, no tree, no alignment; plain wrapping adds.
 
 #include <core.p4>
 #include <v1model.p4>
@@ -12,10 +13,24 @@ const bit<16> ETHERTYPE_IPV4  = 0x0800;
 const bit<8>  IP_PROTOCOL_UDP = 17;
 const bit<16> INCA_UDP_PORT   = 18766;
 
-// OP(w, 0) ... OP(w, 63): the elements of word w.
-#define EIGHT(OP, w, a) OP(w, a##0) OP(w, a##1) OP(w, a##2) OP(w, a##3) OP(w, a##4) OP(w, a##5) OP(w, a##6) OP(w, a##7)
-#define FOR_EACH_ELEMENT(OP, w) EIGHT(OP, w, 0) EIGHT(OP, w, 1) EIGHT(OP, w, 2) EIGHT(OP, w, 3) \
-                                EIGHT(OP, w, 4) EIGHT(OP, w, 5) EIGHT(OP, w, 6) EIGHT(OP, w, 7)
+// A stack holds at most 256 headers, a packet up to 320 elements: two stacks.
+#define ELEMENTS 320
+#define OFFSET_first 0
+#define OFFSET_second 256
+
+#define TEN(OP, stack, tens) \
+    OP(stack, tens##0) OP(stack, tens##1) OP(stack, tens##2) OP(stack, tens##3) OP(stack, tens##4) \
+    OP(stack, tens##5) OP(stack, tens##6) OP(stack, tens##7) OP(stack, tens##8) OP(stack, tens##9)
+// OP(stack, 0) ... OP(stack, 63): a word's elements.
+#define WORD_0(OP, stack) TEN(OP, stack, ) TEN(OP, stack, 1) TEN(OP, stack, 2) TEN(OP, stack, 3) TEN(OP, stack, 4) TEN(OP, stack, 5) \
+    OP(stack, 60) OP(stack, 61) OP(stack, 62) OP(stack, 63)
+#define WORD_1(OP, stack) OP(stack, 64) OP(stack, 65) OP(stack, 66) OP(stack, 67) OP(stack, 68) OP(stack, 69) \
+    TEN(OP, stack, 7) TEN(OP, stack, 8) TEN(OP, stack, 9) TEN(OP, stack, 10) TEN(OP, stack, 11) \
+    OP(stack, 120) OP(stack, 121) OP(stack, 122) OP(stack, 123) OP(stack, 124) OP(stack, 125) OP(stack, 126) OP(stack, 127)
+#define WORD_2(OP, stack) OP(stack, 128) OP(stack, 129) TEN(OP, stack, 13) TEN(OP, stack, 14) TEN(OP, stack, 15) TEN(OP, stack, 16) TEN(OP, stack, 17) TEN(OP, stack, 18) OP(stack, 190) OP(stack, 191)
+#define WORD_3(OP, stack) OP(stack, 192) OP(stack, 193) OP(stack, 194) OP(stack, 195) OP(stack, 196) OP(stack, 197) \
+    OP(stack, 198) OP(stack, 199) TEN(OP, stack, 20) TEN(OP, stack, 21) TEN(OP, stack, 22) TEN(OP, stack, 23) TEN(OP, stack, 24) \
+    OP(stack, 250) OP(stack, 251) OP(stack, 252) OP(stack, 253) OP(stack, 254) OP(stack, 255)
 
 header ethernet_t { bit<48> dst_addr; bit<48> src_addr; bit<16> ether_type; }
 
@@ -33,16 +48,15 @@ header inca_t {
     bit<16> exp_max; bit<16> exp_min; bit<64> bias;
 }
 
-#define FIELD(w, k) bit<32> e##k;
-header word_t { FOR_EACH_ELEMENT(FIELD, 0) }
-#undef FIELD
+header element_t { bit<32> value; }
 
 struct headers_t {
     ethernet_t ethernet;
     ipv4_t ipv4;
     udp_t udp;
     inca_t inca;
-    word_t[MAX_WORDS] words;
+    element_t[256] first;
+    element_t[64] second;
 }
 
 struct metadata_t {
@@ -53,7 +67,7 @@ struct metadata_t {
 }
 
 parser BaselineParser(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
-    bit<8> words_left;
+    bit<16> elements_left;
 
     state start {
         packet.extract(hdr.ethernet);
@@ -69,46 +83,50 @@ parser BaselineParser(packet_in packet, out headers_t hdr, inout metadata_t meta
     }
     state parse_inca {
         packet.extract(hdr.inca);
-        words_left = hdr.inca.words;
-        transition select(words_left) { 0: accept; default: parse_word; }
+        elements_left = (bit<16>)hdr.inca.words * 64;
+        transition select(elements_left) { 0: accept; default: parse_first; }
     }
-    state parse_word {
-        packet.extract(hdr.words.next);
-        words_left = words_left - 1;
-        transition select(words_left) { 0: accept; default: parse_word; }
+    state parse_first {
+        packet.extract(hdr.first.next);
+        elements_left = elements_left - 1;
+        transition select(hdr.inca.words, elements_left) {
+            (_, 0): accept;
+            (MAX_WORDS, 64): parse_second;
+            default: parse_first;
+        }
+    }
+    state parse_second {
+        packet.extract(hdr.second.next);
+        elements_left = elements_left - 1;
+        transition select(elements_left) { 0: accept; default: parse_second; }
     }
 }
 
 control BaselineIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     register<bit<32>>(SLOTS) counts;
 
-#define REGISTER(w, k) register<bit<32>>(SLOTS) sum_##w##_##k;
-    FOR_EACH_ELEMENT(REGISTER, 0)
-    FOR_EACH_ELEMENT(REGISTER, 1)
-    FOR_EACH_ELEMENT(REGISTER, 2)
-    FOR_EACH_ELEMENT(REGISTER, 3)
-    FOR_EACH_ELEMENT(REGISTER, 4)
-#undef REGISTER
+    register<bit<32>>(SLOTS * ELEMENTS) sums;
 
-#define FOR_EACH_WORD(OP) \
-        if (hdr.inca.words > 0) { FOR_EACH_ELEMENT(OP, 0) } \
-        if (hdr.inca.words > 1) { FOR_EACH_ELEMENT(OP, 1) } \
-        if (hdr.inca.words > 2) { FOR_EACH_ELEMENT(OP, 2) } \
-        if (hdr.inca.words > 3) { FOR_EACH_ELEMENT(OP, 3) } \
-        if (hdr.inca.words > 4) { FOR_EACH_ELEMENT(OP, 4) }
+#define INDEX(stack, i) hdr.inca.slot * ELEMENTS + (OFFSET_##stack + i)
+#define FOR_ALL(OP) \
+        if (hdr.inca.words > 0) { WORD_0(OP, first) } \
+        if (hdr.inca.words > 1) { WORD_1(OP, first) } \
+        if (hdr.inca.words > 2) { WORD_2(OP, first) } \
+        if (hdr.inca.words > 3) { WORD_3(OP, first) } \
+        if (hdr.inca.words > 4) { WORD_0(OP, second) }
 
     action store() {
-#define OP(w, k) sum_##w##_##k.write(hdr.inca.slot, hdr.words[w].e##k);
-        FOR_EACH_WORD(OP)
+#define OP(stack, i) sums.write(INDEX(stack, i), hdr.stack[i].value);
+        FOR_ALL(OP)
 #undef OP
     }
 
     action add() {
-#define OP(w, k) \
-        sum_##w##_##k.read(meta.value, hdr.inca.slot); \
-        hdr.words[w].e##k = hdr.words[w].e##k + meta.value; \
-        sum_##w##_##k.write(hdr.inca.slot, hdr.words[w].e##k);
-        FOR_EACH_WORD(OP)
+#define OP(stack, i) \
+        sums.read(meta.value, INDEX(stack, i)); \
+        hdr.stack[i].value = hdr.stack[i].value + meta.value; \
+        sums.write(INDEX(stack, i), hdr.stack[i].value);
+        FOR_ALL(OP)
 #undef OP
     }
 
@@ -166,7 +184,8 @@ control BaselineDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.ipv4);
         packet.emit(hdr.udp);
         packet.emit(hdr.inca);
-        packet.emit(hdr.words);
+        packet.emit(hdr.first);
+        packet.emit(hdr.second);
     }
 }
 
