@@ -5,6 +5,7 @@ Run inside a host: announce.py INTERFACE ADDRESS
 
 from __future__ import annotations
 
+import errno
 import socket
 import sys
 from pathlib import Path
@@ -25,7 +26,12 @@ def main() -> None:
     mac = bytes.fromhex(Path(f"/sys/class/net/{interface}/address").read_text().strip().replace(":", ""))
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
         raw.bind((interface, ETHERTYPE_ARP))
-        raw.send(gratuitous_arp(mac, socket.inet_aton(address)))
+        try:
+            raw.send(gratuitous_arp(mac, socket.inet_aton(address)))
+        except OSError as error:
+            # Emulated loss on the way out is told to the sender, unlike loss elsewhere.
+            if error.errno != errno.ENOBUFS:
+                raise
 
 
 if __name__ == "__main__":

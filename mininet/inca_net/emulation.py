@@ -306,7 +306,7 @@ class Emulation:
             find_binary("inca-controller"),
             "status",
             "--controller",
-            f"http://127.0.0.1:{CONTROLLER_PORT}",
+            f"127.0.0.1:{CONTROLLER_PORT}",
             "--json",
         ]
         if counters:
