@@ -244,6 +244,29 @@ fn rounding_carries_into_the_next_exponent() {
     assert_eq!((result.exp_max, mantissas(Format::Bfp16, &result.words)[0]), (EXP_BIAS + 1, -32768));
 }
 
+/// Sums around every point where a carry of rounding asks for one more bit, alone in their word.
+#[test]
+fn the_shift_is_the_smallest_that_fits() {
+    for s in 0..=16u32 {
+        let edge = (1i128 << (15 + s)) - (1i128 << s >> 1);
+        for value in (edge - 3..=edge + 3).flat_map(|value| [value, -value]) {
+            let sum = PlaneSum {
+                exp_max: EXP_BIAS,
+                exp_min: EXP_BIAS,
+                bias: 1 << 33,
+                lanes: vec![value + (1 << 33)],
+            };
+            let result = round(Format::Bfp16, 15, [&sum, &PlaneSum::default()], 1);
+            let judged = BigInt::from(if value < 0 { -value - 1 } else { value });
+            let smallest = (0..40u32).find(|shift| rounded(&judged, *shift) <= BigInt::from(32767)).unwrap();
+            let expected = (smallest <= 16)
+                .then(|| (EXP_BIAS - 15 + smallest as u16, rounded(&BigInt::from(value), smallest)));
+            let result = result.map(|rounded| (rounded.exponent, BigInt::from(rounded.mantissas[0])));
+            assert_eq!(result, expected, "{value}");
+        }
+    }
+}
+
 #[test]
 fn i32_sums_fit_or_overflow() {
     let word = |value| Block { exponent: EXP_BIAS, mantissas: vec![value; 64] };
