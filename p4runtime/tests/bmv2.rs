@@ -80,3 +80,17 @@ async fn closed_stream_is_noticed() {
         contract::closed_stream_is_noticed(target, move || drop(bmv2)).await;
     }
 }
+
+#[tokio::test]
+async fn p4runtime_shell_session() {
+    if let Some(bmv2) = start().await {
+        contract::python::p4runtime_shell(bmv2.target.clone()).await;
+    }
+}
+
+#[tokio::test]
+async fn finsy_session() {
+    if let Some(bmv2) = start().await {
+        contract::python::finsy(bmv2.target.clone()).await;
+    }
+}

@@ -1,6 +1,9 @@
 //! Opening a connection: transport, stream, arbitration.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use thiserror::Error;
 use tokio::{
@@ -87,7 +90,7 @@ pub enum ConnectError {
         /// Where it should be.
         target: String,
         /// How long the client waited.
-        timeout: std::time::Duration,
+        timeout: Duration,
         /// What it waited for.
         step: &'static str,
     },
@@ -127,6 +130,11 @@ impl Client {
                 source,
             })?
             .http2_max_header_list_size(MAX_HEADERS)
+            // A switch that vanished without a word ends the stream. Pings of HTTP/2 would be answered by BMv2's server with
+            // the end of the connection: it takes one in five minutes.
+            .tcp_keepalive(Some(Duration::from_secs(10)))
+            .tcp_keepalive_interval(Some(Duration::from_secs(5)))
+            .tcp_keepalive_retries(Some(3))
             .tcp_nodelay(true);
         let channel = timeout_at(deadline, endpoint.connect())
             .await

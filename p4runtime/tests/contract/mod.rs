@@ -14,6 +14,8 @@ use inca_p4runtime::{
 };
 use tonic::Code;
 
+pub(crate) mod python;
+
 /// Bound on everything that a test waits for.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Egress port of a packet-out that means "through the tables".
@@ -307,10 +309,12 @@ pub(crate) async fn large_batches_are_split(target: Target) {
     };
     client.write((1..=60).map(|number| insert(entry(number))).collect()).await.expect("write");
     assert_eq!(client.read_table(entry(1).table_id).await.expect("read").len(), 60);
-    // Every entry exists: 60 errors come back, each at its place.
-    let again = client.write((1..=60).map(|number| insert(entry(number))).collect()).await;
-    let Err(WriteError::Updates { failures, .. }) = again else { panic!("{again:?}") };
-    assert_eq!(failures.iter().map(|failure| failure.index).collect::<Vec<_>>(), (0..60).collect::<Vec<_>>());
+    // Every entry exists: 300 errors come back, each at its place.
+    let again = client.write((1..=60).cycle().take(300).map(|number| insert(entry(number))).collect()).await;
+    let Err(WriteError::Updates { failures, total, .. }) = again else { panic!("{again:?}") };
+    let places: Vec<_> = failures.iter().map(|failure| failure.index).collect();
+    assert_eq!((total, places), (300, (0..300).collect()));
+    assert!(failures.iter().all(|failure| failure.error.code == Code::AlreadyExists));
 }
 
 pub(crate) async fn registers(target: Target) {
