@@ -7,10 +7,12 @@
 //! * [`runtime`] owns a switch on a packet thread; the control plane talks to it through a [`runtime::SwitchHandle`].
 
 pub mod control;
+mod exec;
 pub mod p4runtime;
 pub mod program;
 pub mod runtime;
 mod switch;
 
+pub use exec::RuntimeFaults;
 pub use program::{LoadError, Program};
 pub use switch::{Output, Switch, SwitchConfig};

@@ -1,9 +1,23 @@
-//! The switch: one program, its state, and the packet path.
+//! The switch: one program, its state, and the packet path of BMv2's `simple_switch`, run to completion.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::control::DigestRecord;
-use crate::program::{DigestId, Program};
+use crate::control::{DigestRecord, Replica};
+use crate::exec::state::State;
+use crate::exec::{Machine, PacketState, RuntimeFaults};
+use crate::program::op::Loc;
+use crate::program::{DigestId, Kept, Program, StdField};
+
+/// `instance_type` of packets, as simple_switch numbers them.
+mod instance {
+    pub(super) const NORMAL: u64 = 0;
+    pub(super) const INGRESS_CLONE: u64 = 1;
+    pub(super) const EGRESS_CLONE: u64 = 2;
+    pub(super) const RECIRCULATED: u64 = 4;
+    pub(super) const REPLICATED: u64 = 5;
+    pub(super) const RESUBMITTED: u64 = 6;
+}
 
 /// Settings of a switch.
 #[derive(Debug, Clone)]
@@ -14,11 +28,16 @@ pub struct SwitchConfig {
     pub cpu_port: u16,
     /// `egress_spec` value that means drop.
     pub drop_port: u16,
+    /// Seed of the program's `random`.
+    pub seed: u64,
+    /// Most clones, resubmissions and recirculations that one received frame may cause; what is beyond is dropped and
+    /// counted. BMv2 has no limit and would go on for ever.
+    pub max_passes: u32,
 }
 
 impl Default for SwitchConfig {
     fn default() -> Self {
-        Self { device_id: 0, cpu_port: 255, drop_port: 511 }
+        Self { device_id: 0, cpu_port: 255, drop_port: 511, seed: 0, max_passes: 1024 }
     }
 }
 
@@ -42,18 +61,60 @@ impl Output for Vec<(u16, Vec<u8>)> {
 pub struct Switch {
     config: SwitchConfig,
     program: Arc<Program>,
+    pub(crate) machine: Machine,
+    buffers: Buffers,
+    pub(crate) now_us: u64,
+}
+
+/// Memory that is used again for every packet.
+#[derive(Debug, Default)]
+struct Buffers {
+    out: Vec<u8>,
+    /// What egress may write, as ingress left it.
+    snapshot: Vec<u64>,
+    replicas: Vec<Replica>,
+    /// Whole packets put aside while a clone is processed.
+    spare: Vec<Vec<u64>>,
+    again: VecDeque<Pass>,
+}
+
+/// A packet that goes through ingress once more.
+#[derive(Debug)]
+struct Pass {
+    frame: Vec<u8>,
+    instance: u64,
+    kept: Vec<(Kept, Vec<u64>)>,
 }
 
 impl Switch {
     /// A switch with empty tables (but for the program's entries), zero registers and counters.
     pub fn new(program: impl Into<Arc<Program>>, config: SwitchConfig) -> Self {
-        Self { config, program: program.into() }
+        let program = program.into();
+        let machine = Machine::new(&program, State::new(&program, config.seed), config.drop_port);
+        let mut switch = Self { config, program, machine, buffers: Buffers::default(), now_us: 0 };
+        switch.install_program_entries();
+        switch
     }
 
     /// Processes one frame to the end: every copy, clone, resubmission and recirculation.
     /// `now_us` is the switch's clock, in microseconds; it should not go back.
-    pub fn process(&mut self, _ingress_port: u16, _frame: &[u8], _now_us: u64, _out: &mut impl Output) {
-        unimplemented!("being written")
+    pub fn process(&mut self, ingress_port: u16, frame: &[u8], now_us: u64, out: &mut impl Output) {
+        self.now_us = now_us;
+        let Self { config, program, machine, buffers, .. } = self;
+        let mut run = Run {
+            program,
+            config,
+            m: machine,
+            b: buffers,
+            out,
+            port: ingress_port,
+            now_us,
+            passes: config.max_passes,
+        };
+        run.ingress(frame, None);
+        while let Some(pass) = run.b.again.pop_front() {
+            run.ingress(&pass.frame, Some(&pass));
+        }
     }
 
     /// The program.
@@ -68,6 +129,291 @@ impl Switch {
 
     /// Replaces the program. All state goes: tables, registers, counters, groups, sessions.
     pub fn load(&mut self, program: impl Into<Arc<Program>>) {
-        self.program = program.into();
+        let now_us = self.now_us;
+        *self = Self::new(program, self.config.clone());
+        self.now_us = now_us;
+    }
+
+    /// What went wrong inside programs since the switch was made.
+    pub fn faults(&self) -> RuntimeFaults {
+        self.machine.faults
+    }
+}
+
+/// One received frame's way through the switch.
+struct Run<'a, O: Output> {
+    program: &'a Program,
+    config: &'a SwitchConfig,
+    m: &'a mut Machine,
+    b: &'a mut Buffers,
+    out: &'a mut O,
+    port: u16,
+    now_us: u64,
+    passes: u32,
+}
+
+impl<O: Output> Run<'_, O> {
+    fn set(&mut self, field: StdField, value: u64) {
+        self.m.set_std(self.program, field, value);
+    }
+
+    fn reset(&mut self) {
+        let end = self.program.layout.reset_end as usize;
+        self.m.mem[..end].fill(0);
+    }
+
+    fn reset_metadata(&mut self) {
+        let (start, end) = (self.program.layout.metadata as usize, self.program.layout.reset_end as usize);
+        self.m.mem[start..end].fill(0);
+    }
+
+    fn parse(&mut self, frame: &[u8]) -> PacketState {
+        let mut packet = PacketState::new(frame.len(), self.now_us);
+        self.m.run(self.program, &mut packet, frame, self.program.parser_start);
+        packet
+    }
+
+    fn ingress(&mut self, frame: &[u8], pass: Option<&Pass>) {
+        self.reset();
+        match pass {
+            None => {
+                self.set(StdField::IngressPort, self.port.into());
+                self.set(StdField::InstanceType, instance::NORMAL);
+                self.set(StdField::IngressTimestamp, self.now_us);
+            }
+            // Metadata of these starts from zero, but for what the field list keeps.
+            Some(pass) => {
+                self.restore_kept(&pass.kept);
+                self.set(StdField::InstanceType, pass.instance);
+            }
+        }
+        self.set(StdField::PacketLength, frame.len() as u64);
+        let mut packet = self.parse(frame);
+        let error = packet.error.unwrap_or(self.program.errors.no_error);
+        self.set(StdField::ParserError, error);
+        let wrong = self.verify_checksums(&mut packet, frame);
+        self.set(StdField::ChecksumError, wrong.into());
+        self.m.run(self.program, &mut packet, frame, self.program.ingress_start);
+        packet.exit = false;
+        self.after_ingress(packet, frame);
+    }
+
+    fn verify_checksums(&mut self, packet: &mut PacketState, frame: &[u8]) -> bool {
+        let mut wrong = false;
+        for checksum in self.program.checksums.iter().filter(|c| c.verify) {
+            if checksum.valid != Loc::MAX && self.m.mem[checksum.valid as usize] == 0 {
+                continue;
+            }
+            if checksum.condition.is_none_or(|c| self.m.holds(self.program, packet, frame, c)) {
+                let payload = frame.get(packet.parsed..).unwrap_or(&[]);
+                let sum = self.m.calculate(self.program, checksum.calculation, payload);
+                wrong |= sum != self.m.mem[checksum.target as usize];
+            }
+        }
+        wrong
+    }
+
+    fn after_ingress(&mut self, mut packet: PacketState, frame: &[u8]) {
+        let egress_spec = self.m.std(self.program, StdField::EgressSpec);
+        let group = self.m.std(self.program, StdField::McastGrp);
+        if let Some((session, fields)) = packet.clone.take() {
+            self.clone_ingress(session, fields, frame);
+        }
+        if packet.digest != 0 {
+            self.digest(packet.digest);
+        }
+        if packet.resubmit != 0 {
+            self.again(frame.to_vec(), instance::RESUBMITTED, packet.resubmit);
+            return;
+        }
+        if group != 0 {
+            self.set(StdField::InstanceType, instance::REPLICATED);
+            let mut replicas = std::mem::take(&mut self.b.replicas);
+            replicas.clear();
+            match self.m.state.multicast.get(&(group as u32)) {
+                Some(copies) => replicas.extend(copies),
+                None => self.m.faults.unknown_groups += 1,
+            }
+            self.replicate(&packet.copied(), frame, &replicas);
+            self.b.replicas = replicas;
+            return;
+        }
+        if egress_spec == u64::from(self.config.drop_port) {
+            return;
+        }
+        self.set(StdField::InstanceType, instance::NORMAL);
+        self.egress(egress_spec as u16, packet, frame);
+    }
+
+    /// One copy per replica, each from the packet as it is now.
+    fn replicate(&mut self, packet: &PacketState, frame: &[u8], replicas: &[Replica]) {
+        let Some((last, others)) = replicas.split_last() else { return };
+        let mut snapshot = std::mem::take(&mut self.b.snapshot);
+        if !others.is_empty() {
+            snapshot.clear();
+            for (at, n) in &self.program.egress_writes {
+                snapshot.extend(&self.m.mem[*at as usize..(*at + *n) as usize]);
+            }
+        }
+        for replica in others {
+            self.copy_out(packet, frame, *replica);
+            let mut rest = snapshot.as_slice();
+            for (at, n) in &self.program.egress_writes {
+                let (part, more) = rest.split_at(*n as usize);
+                self.m.mem[*at as usize..(*at + *n) as usize].copy_from_slice(part);
+                rest = more;
+            }
+        }
+        self.b.snapshot = snapshot;
+        self.copy_out(packet, frame, *last);
+    }
+
+    fn copy_out(&mut self, packet: &PacketState, frame: &[u8], replica: Replica) {
+        self.set(StdField::EgressRid, replica.instance.into());
+        self.egress(replica.port, packet.clone(), frame);
+    }
+
+    fn egress(&mut self, port: u16, mut packet: PacketState, frame: &[u8]) {
+        self.set(StdField::EnqTimestamp, self.now_us);
+        self.set(StdField::EgressTimestamp, self.now_us);
+        self.set(StdField::EgressPort, port.into());
+        // Anything but the drop port.
+        self.set(StdField::EgressSpec, u64::from(self.config.drop_port) + 1);
+        self.set(StdField::PacketLength, packet.length);
+        self.m.run(self.program, &mut packet, frame, self.program.egress_start);
+        if let Some((session, fields)) = packet.clone.take() {
+            self.clone_egress(session, fields, &packet, frame);
+        }
+        if self.m.std(self.program, StdField::EgressSpec) == u64::from(self.config.drop_port) {
+            return;
+        }
+        let mut bytes = std::mem::take(&mut self.b.out);
+        self.deparse(&mut packet, frame, &mut bytes);
+        if packet.recirculate != 0 {
+            self.again(bytes.clone(), instance::RECIRCULATED, packet.recirculate);
+        } else {
+            self.out.send(port, &bytes);
+        }
+        self.b.out = bytes;
+    }
+
+    fn deparse(&mut self, packet: &mut PacketState, frame: &[u8], bytes: &mut Vec<u8>) {
+        let payload = frame.get(packet.parsed..).unwrap_or(&[]);
+        for checksum in self.program.checksums.iter().filter(|c| c.update) {
+            if checksum.condition.is_none_or(|c| self.m.holds(self.program, packet, frame, c)) {
+                let sum = self.m.calculate(self.program, checksum.calculation, payload);
+                self.m.mem[checksum.target as usize] = sum & checksum.mask;
+            }
+        }
+        bytes.clear();
+        for header in &self.program.deparser {
+            let header = &self.program.layout.headers[*header as usize];
+            if self.m.mem[header.valid as usize] != 0 {
+                crate::exec::emit(header, &self.m.mem, bytes);
+            }
+        }
+        bytes.extend_from_slice(payload);
+        bytes.truncate(usize::try_from(packet.truncate).unwrap_or(usize::MAX));
+    }
+
+    fn pass_left(&mut self) -> bool {
+        if self.passes == 0 {
+            self.m.faults.loops_cut += 1;
+            return false;
+        }
+        self.passes -= 1;
+        true
+    }
+
+    fn again(&mut self, frame: Vec<u8>, instance: u64, fields: u16) {
+        if self.pass_left() {
+            let kept = self.kept(fields);
+            self.b.again.push_back(Pass { frame, instance, kept });
+        }
+    }
+
+    fn kept(&self, fields: u16) -> Vec<(Kept, Vec<u64>)> {
+        let list = self.program.field_lists.get(&fields).map_or(&[][..], Vec::as_slice);
+        let value = |k: &Kept| self.m.mem[k.at as usize..k.at as usize + usize::from(k.limbs)].to_vec();
+        list.iter().map(|k| (*k, value(k))).collect()
+    }
+
+    fn restore_kept(&mut self, kept: &[(Kept, Vec<u64>)]) {
+        for (field, value) in kept {
+            let at = field.at as usize;
+            self.m.mem[at..at + value.len()].copy_from_slice(value);
+        }
+    }
+
+    fn put_aside(&mut self) -> Vec<u64> {
+        let mut saved = self.b.spare.pop().unwrap_or_default();
+        saved.clear();
+        saved.extend_from_slice(&self.m.mem[..self.program.layout.packet_end as usize]);
+        saved
+    }
+
+    fn take_back(&mut self, saved: Vec<u64>) {
+        self.m.mem[..saved.len()].copy_from_slice(&saved);
+        self.b.spare.push(saved);
+    }
+
+    /// Replicas of a clone session and its length limit.
+    fn session(&mut self, session: u16) -> Option<(Vec<Replica>, u64)> {
+        match self.m.state.sessions.get(&u32::from(session)) {
+            Some(s) => {
+                let limit = if s.packet_length_bytes == 0 { u64::MAX } else { s.packet_length_bytes.into() };
+                Some((s.replicas.clone(), limit))
+            }
+            None => {
+                self.m.faults.unknown_groups += 1;
+                None
+            }
+        }
+    }
+
+    /// A clone of the packet as it came in: parsed again, without what ingress did.
+    fn clone_ingress(&mut self, session: u16, fields: u16, frame: &[u8]) {
+        let Some((replicas, limit)) = self.session(session) else { return };
+        if !self.pass_left() {
+            return;
+        }
+        let kept = self.kept(fields);
+        let saved = self.put_aside();
+        self.reset();
+        self.set(StdField::IngressPort, self.port.into());
+        let mut packet = self.parse(frame).copied();
+        packet.truncate = limit;
+        self.reset_metadata();
+        self.restore_kept(&kept);
+        self.set(StdField::InstanceType, instance::INGRESS_CLONE);
+        self.replicate(&packet, frame, &replicas);
+        self.take_back(saved);
+    }
+
+    /// A clone of the packet as egress leaves it.
+    fn clone_egress(&mut self, session: u16, fields: u16, packet: &PacketState, frame: &[u8]) {
+        let Some((replicas, limit)) = self.session(session) else { return };
+        if !self.pass_left() {
+            return;
+        }
+        let kept = self.kept(fields);
+        let saved = self.put_aside();
+        self.reset_metadata();
+        self.restore_kept(&kept);
+        self.set(StdField::InstanceType, instance::EGRESS_CLONE);
+        let mut copy = packet.copied();
+        copy.truncate = limit;
+        self.replicate(&copy, frame, &replicas);
+        self.take_back(saved);
+    }
+
+    fn digest(&mut self, id: u16) {
+        let Some(index) = self.program.learn_lists.iter().position(|(list, _)| *list == id) else { return };
+        let fields = self.program.learn_lists[index].1.iter().map(|field| {
+            let value = &self.m.mem[field.at as usize..field.at as usize + usize::from(field.limbs)];
+            crate::control::shortest(value)
+        });
+        let record = DigestRecord { fields: fields.collect() };
+        self.out.digest(DigestId(index as u32), record);
     }
 }

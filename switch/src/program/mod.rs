@@ -1,6 +1,18 @@
 //! A compiled program.
 
+pub(crate) mod ast;
+mod build;
 mod info;
+mod json;
+pub(crate) mod layout;
+mod lower;
+pub(crate) mod num;
+pub(crate) mod op;
+mod range;
+mod read;
+mod spec;
+
+use std::collections::HashMap;
 
 pub(crate) use info::Objects;
 pub use info::{
@@ -8,35 +20,57 @@ pub use info::{
     MeterInfo, MeterUnit, ParamInfo, ProfileId, ProfileInfo, RegisterId, RegisterInfo, TableId, TableInfo,
     ValueSetId, ValueSetInfo,
 };
-use thiserror::Error;
+pub use json::LoadError;
+pub(crate) use spec::{
+    ActionSpec, ChecksumSpec, ErrorCodes, IndexKind, Kept, StdField, StdFields, TableSpec,
+};
 
 /// A program that p4c's BMv2 backend compiled, checked and lowered to flat code. Immutable; share it in an `Arc`.
 #[derive(Debug)]
 pub struct Program {
     pub(crate) objects: Objects,
-}
-
-/// Why a JSON is not a program that this switch can run.
-#[derive(Debug, Error)]
-pub enum LoadError {
-    /// Not JSON at all.
-    #[error("not valid json: {0}")]
-    Syntax(#[from] serde_json::Error),
-    /// JSON of another shape than the BMv2 format's.
-    #[error("{path}: expected {expected}, found {found}")]
-    Shape {
-        /// Path inside the document, with object names where there are some.
-        path: String,
-        /// What the format asks for.
-        expected: String,
-        /// What is there.
-        found: String,
-    },
+    pub(crate) layout: layout::Layout,
+    pub(crate) code: lower::Code,
+    pub(crate) parser_start: op::Pc,
+    pub(crate) ingress_start: op::Pc,
+    pub(crate) egress_start: op::Pc,
+    pub(crate) tables: Vec<TableSpec>,
+    pub(crate) actions: Vec<ActionSpec>,
+    pub(crate) calculations: Vec<crate::exec::calc::Calc>,
+    pub(crate) checksums: Vec<ChecksumSpec>,
+    /// Headers in the order they are emitted.
+    pub(crate) deparser: Vec<u32>,
+    pub(crate) std: StdFields,
+    pub(crate) errors: ErrorCodes,
+    pub(crate) field_lists: HashMap<u16, Vec<Kept>>,
+    /// By position, as in `Objects::digests`.
+    pub(crate) learn_lists: Vec<(u16, Vec<Kept>)>,
+    pub(crate) meters: Vec<ast::MeterArray>,
+    /// What egress may write: restored between two copies of a packet.
+    pub(crate) egress_writes: Vec<(op::Loc, u32)>,
 }
 
 impl Program {
     /// Compiles what `p4c-bm2-ss` wrote.
-    pub fn from_json(_json: &str) -> Result<Self, LoadError> {
-        unimplemented!("being written")
+    ///
+    /// # Errors
+    /// Says where in the document what was expected, or which part of the format is not supported.
+    pub fn from_json(json: &str) -> Result<Self, LoadError> {
+        let document = json::parse(json)?;
+        let (ast, objects) = read::read(&document)?;
+        build::build(&ast, objects)
+    }
+
+    /// One line on the size of the program, for logs.
+    pub fn summary(&self) -> String {
+        format!(
+            "{} operations, {} tables, {} actions; {} bytes a packet, of which {} are cleared and {} restored per copy",
+            self.code.ops.len(),
+            self.tables.len(),
+            self.actions.len(),
+            self.layout.packet_end * 8,
+            self.layout.reset_end * 8,
+            self.egress_writes.iter().map(|(_, n)| n * 8).sum::<u32>(),
+        )
     }
 }
