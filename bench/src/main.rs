@@ -1,17 +1,115 @@
-//! Benchmarks of the data plane.
+//! `bench-dataplane`: how many packets and bytes a second a switch aggregates: inca's program on BMv2 and on the embedded switch,
+//! beside programs with one register operation per element.
+//!
+//! All of it runs in a network namespace of its own, over veth pairs, with one generator for every program and switch. The runs of
+//! all cases alternate, and a case's figure is the median of its runs, so that a noisy minute hits all alike.
+
 mod generator;
+mod report;
+mod rig;
 mod socket;
 
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::time::Duration;
 
-fn main() -> anyhow::Result<()> {
-    let args: Vec<String> = std::env::args().collect();
-    let role = match args[1].as_str() { "leaf" => generator::Role::Leaf, "root" => generator::Role::Root, _ => generator::Role::Single };
-    let load = generator::Load { role, children: args[2].parse()?, slots: args[4].parse()?, words: args[3].parse()?, tree_id: 7, generation: 9,
-        service: (inca_wire::address::MacAddr([2, 0x1c, 0xa0, 0, 0, 1]), Ipv4Addr::new(10, 255, 0, 1)) };
-    let names: Vec<String> = (1..=load.ports()).map(|p| format!("g{p}")).collect();
-    let rate = generator::run(&load, &names, Duration::from_millis(500), Duration::from_secs(2))?;
-    println!("{} words {}: {:.0} packets/s {:.1} MB/s repeats {}", role.name(), load.words, rate.packets_per_s, rate.bytes_per_s / 1e6, rate.repeats);
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use inca_tests::bmv2::namespace::in_fresh_namespace;
+use inca_wire::address::{MacAddr, service_address, service_mac};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::generator::{Load, Role};
+use crate::report::{Case, Report};
+use crate::rig::{Program, Rig, SwitchKind};
+
+/// Measures the data plane: packets and bytes aggregated a second, per program, role, switch and payload.
+///
+/// Prints a table with the ratios, and writes it as JSON. Takes root, for the network namespace it measures in; nothing else on
+/// the machine is touched. Close other programs first: the switch, its queues and the generator share the cores.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Arguments {
+    /// Runs of each case; the median counts.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=99))]
+    runs: u16,
+    /// Seconds measured in each run, after the warm-up.
+    #[arg(long, default_value_t = 1.5)]
+    seconds: f64,
+    /// Children of the switch: hosts, or switches where it is the root of a tree.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
+    children: u8,
+    /// Slots that each child keeps busy.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]
+    slots: u8,
+    /// Measure this switch alone: bmv2 or embedded.
+    #[arg(long, env = "SWITCH")]
+    switch: Option<SwitchKind>,
+    /// Where the figures go.
+    #[arg(long, default_value = "target/reports/bench-dataplane.json")]
+    report: PathBuf,
+    /// Print the report as JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    ensure!(arguments.seconds > 0.0 && arguments.seconds <= 60.0, "--seconds {}: 0 to 60 is valid", arguments.seconds);
+    let available = SwitchKind::available()?;
+    let cases: Vec<Case> = cases(&arguments).into_iter().filter(|case| available.contains(&case.switch)).collect();
+    ensure!(!cases.is_empty(), "no switch to measure: simple_switch_grpc and inca-switch are both missing");
+    let rates = in_fresh_namespace(|| measure(&arguments, &cases)).context("making a network namespace takes root")??;
+
+    let report = Report::new(&cases, &rates, arguments.runs, arguments.children);
+    report.write(&arguments.report)?;
+    if arguments.json { println!("{}", report.json()?) } else { print!("{report}") }
     Ok(())
+}
+
+fn cases(arguments: &Arguments) -> Vec<Case> {
+    let baseline = |program| Case { program, role: Role::Single, switch: SwitchKind::Bmv2, words: 5 };
+    let mut cases = vec![baseline(Program::PerElement), baseline(Program::Tuned)];
+    for switch in [SwitchKind::Bmv2, SwitchKind::Embedded] {
+        let loads = [(Role::Single, 1), (Role::Single, 5), (Role::Leaf, 5), (Role::Root, 5), (Role::Single, 32), (Role::Leaf, 32)];
+        cases.extend(loads.map(|(role, words)| Case { program: Program::Inca, role, switch, words }));
+    }
+    cases.retain(|case| arguments.switch.is_none_or(|only| only == case.switch));
+    cases
+}
+
+/// The rate of every run of every case.
+fn measure(arguments: &Arguments, cases: &[Case]) -> Result<Vec<Vec<generator::Rate>>> {
+    let interfaces = rig::cables(usize::from(arguments.children) + 1)?;
+    let bar = ProgressBar::new(u64::from(arguments.runs) * cases.len() as u64)
+        .with_style(ProgressStyle::with_template("{bar:40} {pos}/{len} {msg} [{eta} left]")?);
+    let mut rates = vec![Vec::new(); cases.len()];
+    for _ in 0..arguments.runs {
+        for (case, rates) in cases.iter().zip(&mut rates) {
+            bar.set_message(case.to_string());
+            let load = load(arguments, case);
+            let rig = Rig::start(case, &load).with_context(|| format!("starting {case}"))?;
+            let (warm_up, time) = (Duration::from_millis(300), Duration::from_secs_f64(arguments.seconds));
+            rates.push(
+                generator::run(&load, &interfaces[..load.ports()], warm_up, time).with_context(|| case.to_string())?,
+            );
+            drop(rig);
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    Ok(rates)
+}
+
+fn load(arguments: &Arguments, case: &Case) -> Load {
+    let service: (MacAddr, Ipv4Addr) = (service_mac(rig::DEVICE_ID), service_address(rig::DEVICE_ID));
+    Load {
+        role: case.role,
+        children: arguments.children.into(),
+        slots: arguments.slots.into(),
+        words: case.words,
+        tree_id: 7,
+        generation: 9,
+        service,
+    }
 }
