@@ -15,14 +15,15 @@ use std::time::{Duration, Instant};
 use inca_controller::program::Entry;
 use inca_p4runtime::client::Event;
 use inca_p4runtime::{Client, ClientConfig, Pipeline};
-use inca_wire::address::{ANNOUNCE_ADDRESS, MacAddr, service_mac};
-use inca_wire::frame::{ETHERTYPE_ARP, UdpFrame};
+use inca_wire::address::{MacAddr, service_mac};
+use inca_wire::frame::{ETHERTYPE_ARP, OUTER_LEN, UdpFrame};
 use inca_wire::lldp::ETHERTYPE_LLDP;
+use inca_wire::packet::Opcode;
 
 use self::namespace::{RawSocket, cable, in_fresh_namespace, wait_readable};
 use crate::install::marker_address;
 use crate::rig::{CPU_PORT, DEVICE_ID, Neighbour, PORTS};
-use crate::target::{Sent, Target};
+use crate::target::{Sent, Target, compiled};
 
 /// Bound on everything that is waited for.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -95,10 +96,10 @@ impl Bmv2 {
         command.args(["--", "--grpc-server-addr", GRPC, "--cpu-port", &CPU_PORT.to_string()]);
         let process = Process(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?);
 
-        // One thread, this one: it alone is in the namespace.
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let compiled = concat!(env!("CARGO_MANIFEST_DIR"), "/../p4/compiled/inca");
-        let pipeline = Pipeline::from_files(format!("{compiled}.p4info.txtpb"), format!("{compiled}.json"))?;
+        // Its thread is started by this one, hence in the namespace too; it moves the stream while this one waits for frames.
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let (info, json) = (compiled().join("inca.p4info.txtpb"), compiled().join("inca.json"));
+        let pipeline = Pipeline::from_files(info, json)?;
         let (client, events) = runtime.block_on(async {
             let deadline = Instant::now() + PATIENCE;
             loop {
@@ -218,7 +219,8 @@ impl Target for Bmv2 {
 
 fn may_reach_controller(frame: &[u8]) -> bool {
     let ethertype = frame.get(12..14).map_or(0, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
-    matches!(ethertype, ETHERTYPE_ARP | ETHERTYPE_LLDP) || frame.get(30..34) == Some(&ANNOUNCE_ADDRESS.octets())
+    let opcode = frame.get(OUTER_LEN + 1).copied();
+    matches!(ethertype, ETHERTYPE_ARP | ETHERTYPE_LLDP) || opcode == Some(Opcode::Announce.into())
 }
 
 fn marker(out: u16, step: u64) -> Vec<u8> {

@@ -18,7 +18,8 @@ use inca_wire::frame::UdpFrame;
 use inca_wire::packet::Format;
 
 pub use faults::{Direction, Faults, LinkFaults};
-pub use shape::{Node, Plan};
+pub use shape::Node;
+use shape::Plan;
 
 use crate::install::{install, switch_entries, tree_entries};
 use crate::rng::Rng;
@@ -141,6 +142,11 @@ impl Fabric {
         fabric
     }
 
+    /// Words per chunk.
+    pub fn chunk_words(&self) -> u8 {
+        self.job.chunk_words
+    }
+
     /// Ranks.
     pub fn world(&self) -> usize {
         self.plan.ranks()
@@ -168,7 +174,7 @@ impl Fabric {
         let now = self.now();
         let hosts = (0..self.world()).map(|rank| {
             let trees = (0..self.job.stripes)
-                .map(|stripe| TreeConfig { tree_id: stripe + 1, member: rank as u16, slots: self.job.slots });
+                .map(|stripe| TreeConfig { tree_id: stripe + 1, member: rank as u16, slots: self.job.slots, leaf_children: Vec::new() });
             let config = EndpointConfig {
                 job: "fabric".to_owned(),
                 world_size: self.world() as u32,
@@ -210,9 +216,20 @@ impl Fabric {
     /// # Panics
     /// If an endpoint refuses a call.
     pub fn run(&mut self, calls: &[Call]) -> Result<Outcomes, Stuck> {
+        self.run_each(&vec![calls.to_vec(); self.world()])
+    }
+
+    /// As [`Fabric::run`] with calls of its own for each rank, of which it takes its tensor; as many for all.
+    ///
+    /// # Errors
+    /// If the bounds on packets and virtual time are reached.
+    ///
+    /// # Panics
+    /// If an endpoint refuses a call.
+    pub fn run_each(&mut self, calls: &[Vec<Call>]) -> Result<Outcomes, Stuck> {
         let begin = self.elapsed;
         let delivered = self.delivered;
-        for rank in 0..self.world() {
+        for (rank, calls) in calls.iter().enumerate() {
             for call in calls {
                 let spec = OperationSpec {
                     collective: Collective::Allreduce,
@@ -226,7 +243,7 @@ impl Fabric {
             }
             self.serve(rank);
         }
-        let wanted = self.world() * calls.len();
+        let wanted = calls.iter().map(Vec::len).sum();
         while self.finished() < wanted {
             let bounded = self.delivered - delivered < MOST_PACKETS && self.elapsed - begin < LONGEST;
             let Some(Reverse((at, _, event))) = self.queue.pop().filter(|_| bounded) else {

@@ -2,122 +2,66 @@
 
 use std::net::Ipv4Addr;
 
+use inca_controller::program::node::{Child, Endpoint, Parent, Share, TreeNode};
 use inca_controller::program::{
-    self, Call, Entry, EntryAction, Match, MulticastGroup, arp_proxy, arp_sender, formats, ipv4_lpm, membership,
-    replica, service, tree,
+    self, Call, Entry, EntryAction, Match, arp_proxy, arp_sender, formats, ipv4_lpm, service,
 };
 use inca_p4runtime::Value;
 use inca_switch::Switch;
 use inca_switch::control::{self, ActionCall, MatchKey, OneShotMember, Replica, TableError};
 use inca_wire::address::{ANNOUNCE_ADDRESS, service_address, service_mac};
-use inca_wire::packet::{Format, PARENT_MEMBER, UDP_PORT};
+use inca_wire::packet::Format;
 
-use crate::rig::{ChildKind, DEVICE_ID, Neighbour, PORTS, Tree};
-
-/// Replica ids per tree: children from 1, then one per plane of the parent.
-const REPLICAS_PER_TREE: u16 = 66;
+use crate::rig::{self, ChildKind, DEVICE_ID, Neighbour, PORTS, Tree};
 
 /// The entries every switch has: number formats, its own addresses.
 pub fn switch_entries(device_id: u16) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Format::ALL.into_iter().flat_map(formats::entries).collect();
     for dst_addr in [service_address(device_id), ANNOUNCE_ADDRESS] {
-        entries.push(Entry::Table(service::entry(service::Key { dst_addr })));
+        entries.push(service::entry(service::Key { dst_addr }).into());
     }
     entries
 }
 
-/// The entries of these trees' parts at a switch. Slot ranges follow each other in the order given.
+/// The entries of these trees' parts at a switch. Their shares of its memory and ids follow each other in the order given.
 pub fn tree_entries(device_id: u16, trees: &[Tree]) -> Vec<Entry> {
-    let (mut first_slot, mut first_word) = (0, 0);
+    let mut share = Share { first_slot: 0, first_word: 0, first_replica: 1, down_group: 1, up_group: 2 };
     let mut entries = Vec::new();
-    for (tree, index) in trees.iter().zip(0u16..) {
-        let ids = Ids { replicas: index * REPLICAS_PER_TREE, up: 2 * index + 1, down: 2 * index + 2 };
-        entries.extend(children_entries(device_id, tree, &ids));
-        entries.extend(parent_entries(device_id, tree, &ids));
-        entries.push(tree_entry(tree, first_slot, first_word, &ids));
-        first_slot += tree.slots;
-        first_word += tree.slots * u32::from(tree.words);
-    }
-    entries
-}
-
-struct Ids {
-    replicas: u16,
-    up: u16,
-    down: u16,
-}
-
-impl Ids {
-    fn child(&self, child: usize) -> u16 {
-        self.replicas + 1 + child as u16
-    }
-
-    fn plane(&self, plane: u16) -> u16 {
-        self.replicas + REPLICAS_PER_TREE - 1 + plane
-    }
-}
-
-fn tree_entry(tree: &Tree, first_slot: u32, first_word: u32, ids: &Ids) -> Entry {
-    let action = tree::Action {
-        generation: tree.generation,
-        slots: tree.slots,
-        first_slot,
-        first_word,
-        words: tree.words,
-        format: tree.format,
-        guard: tree.guard.into(),
-        all_children: tree.all_children(),
-        world: tree.world,
-        is_root: tree.parent.is_none(),
-        up_group: if tree.parent.is_some() { ids.up } else { 0 },
-        down_group: ids.down,
-        resend_interval: tree.resend_interval_us,
-    };
-    Entry::Table(tree::entry(tree::Key { tree_id: tree.tree_id }, &action))
-}
-
-fn children_entries(device_id: u16, tree: &Tree, ids: &Ids) -> Vec<Entry> {
-    let mut entries = Vec::new();
-    let mut copies = Vec::new();
-    for (index, child) in tree.children.iter().enumerate() {
-        let (bit, id) = (1 << index, ids.child(index));
-        let (action, dst_port) = match child.kind {
-            ChildKind::Host { udp_port } => (membership::Action::HostChild { child: bit, replica: id }, udp_port),
-            ChildKind::Switch { .. } => (membership::Action::SwitchChild { child: bit, replica: id }, UDP_PORT),
+    for tree in trees {
+        entries.extend(node(device_id, tree, share).entries());
+        share = Share {
+            first_slot: share.first_slot + tree.slots,
+            first_word: share.first_word + tree.slots * u32::from(tree.words),
+            first_replica: share.first_replica + TreeNode::replicas(tree.children.len(), tree.parent.is_none()),
+            down_group: share.down_group + 2,
+            up_group: share.up_group + 2,
         };
-        let key = membership::Key { tree_id: tree.tree_id, ingress_port: child.at.port, member: child.member };
-        entries.push(Entry::Table(membership::entry(key, action)));
-        let addresses = addresses(device_id, child.at, dst_port, child.member);
-        let key = replica::Key { replica: id };
-        entries.push(Entry::Table(replica::entry(key, &replica::Action::ToChild(addresses))));
-        copies.push((child.at.port, id));
     }
-    entries.push(Entry::Multicast(MulticastGroup { id: ids.down, replicas: copies }));
     entries
 }
 
-fn parent_entries(device_id: u16, tree: &Tree, ids: &Ids) -> Vec<Entry> {
-    let Some(parent) = tree.parent else { return Vec::new() };
-    let key = membership::Key { tree_id: tree.tree_id, ingress_port: parent.at.port, member: PARENT_MEMBER };
-    let addresses = addresses(device_id, parent.at, UDP_PORT, parent.member);
-    let (low, high) = (ids.plane(0), ids.plane(1));
-    let group = MulticastGroup { id: ids.up, replicas: vec![(parent.at.port, low), (parent.at.port, high)] };
-    vec![
-        Entry::Table(membership::entry(key, membership::Action::Parent)),
-        Entry::Table(replica::entry(replica::Key { replica: low }, &replica::Action::ToParentLow(addresses))),
-        Entry::Table(replica::entry(replica::Key { replica: high }, &replica::Action::ToParentHigh(addresses))),
-        Entry::Multicast(group),
-    ]
-}
-
-fn addresses(device_id: u16, to: Neighbour, dst_port: u16, member: u16) -> replica::Addresses {
-    replica::Addresses {
-        src_mac: service_mac(device_id),
-        dst_mac: to.mac,
-        src_ip: service_address(device_id),
-        dst_ip: to.ip,
-        dst_port,
-        member,
+fn node(device_id: u16, tree: &Tree, share: Share) -> TreeNode {
+    let endpoint = |at: Neighbour| Endpoint { mac: at.mac, ip: at.ip };
+    let child = |child: &rig::Child| match child.kind {
+        ChildKind::Host { udp_port } => {
+            Child::Host { rank: child.member, port: child.at.port, to: endpoint(child.at), udp_port }
+        }
+        ChildKind::Switch { .. } => Child::Switch { port: child.at.port, to: endpoint(child.at) },
+    };
+    let parent =
+        |parent: rig::Parent| Parent { port: parent.at.port, to: endpoint(parent.at), index: parent.member };
+    TreeNode {
+        tree_id: tree.tree_id,
+        generation: tree.generation,
+        format: tree.format,
+        world: tree.world,
+        slots: tree.slots,
+        words: tree.words,
+        resend_interval: tree.resend_interval_us,
+        share: Share { up_group: if tree.parent.is_some() { share.up_group } else { 0 }, ..share },
+        own: Endpoint { mac: service_mac(device_id), ip: service_address(device_id) },
+        children: tree.children.iter().map(child).collect(),
+        parent: tree.parent.map(parent),
     }
 }
 
@@ -130,7 +74,7 @@ pub fn marker_address(port: u16) -> Ipv4Addr {
 pub fn rig_entries() -> Vec<Entry> {
     let mut entries = Vec::new();
     let mut route = |dst_addr, prefix_len, ports: &[u16]| {
-        entries.push(Entry::Table(ipv4_lpm::entry(ipv4_lpm::Key { dst_addr, prefix_len }, ports)));
+        entries.push(ipv4_lpm::entry(ipv4_lpm::Key { dst_addr, prefix_len }, ports).into());
     };
     for port in PORTS {
         route(Neighbour::host(port).ip, 32, &[port]);
@@ -142,13 +86,13 @@ pub fn rig_entries() -> Vec<Entry> {
     for port in PORTS {
         let host = Neighbour::host(port);
         let key = arp_sender::Key { ingress_port: port, sender_mac: host.mac, sender_ip: host.ip };
-        entries.push(Entry::Table(arp_sender::entry(key)));
+        entries.push(arp_sender::entry(key).into());
         let reply = arp_proxy::Action::Reply { mac: host.mac };
-        entries.push(Entry::Table(arp_proxy::entry(arp_proxy::Key { target_ip: host.ip }, reply)));
+        entries.push(arp_proxy::entry(arp_proxy::Key { target_ip: host.ip }, reply).into());
     }
     for target_ip in [service_address(DEVICE_ID), ANNOUNCE_ADDRESS] {
         let reply = arp_proxy::Action::Reply { mac: service_mac(DEVICE_ID) };
-        entries.push(Entry::Table(arp_proxy::entry(arp_proxy::Key { target_ip }, reply)));
+        entries.push(arp_proxy::entry(arp_proxy::Key { target_ip }, reply).into());
     }
     entries
 }

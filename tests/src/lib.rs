@@ -9,7 +9,9 @@
 pub mod bmv2;
 pub mod cases;
 pub mod fabric;
+pub mod inputs;
 pub mod install;
+pub mod oracle;
 pub mod recording;
 pub mod rig;
 pub mod rng;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::target::Sent;
+use crate::target::{Sent, compiled};
 use crate::traffic::Step;
 
 /// Set to 1 to let a run with BMv2 write its hashes.
@@ -85,7 +85,7 @@ fn path(name: &str) -> PathBuf {
 }
 
 fn program_stamp() -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../p4/compiled/SOURCES.sha256");
+    let path = compiled().join("SOURCES.sha256");
     std::fs::read_to_string(path).unwrap_or_default().split_whitespace().next().unwrap_or_default().to_owned()
 }
 

@@ -61,7 +61,7 @@ pub enum ChildKind {
 pub struct Child {
     /// Where it is.
     pub at: Neighbour,
-    /// `member` field of its packets.
+    /// `member` field of its packets; of a switch its child bit's index.
     pub member: u16,
     /// Host or switch.
     pub kind: ChildKind,
@@ -143,7 +143,7 @@ pub fn standard_trees() -> Vec<Tree> {
     };
     let hosts = |count: u16| (0..count).map(|member| host(1 + member.saturating_sub(1), member)).collect::<Vec<_>>();
     let mut mixed_root = vec![host(2, 4)];
-    mixed_root.push(switch(5, 0, 3));
+    mixed_root.push(switch(5, 1, 3));
     let mut trees = Vec::new();
     for (index, format) in Format::ALL.into_iter().enumerate() {
         let id = |role: u16| 0x100 * (index as u16 + 1) + role;
@@ -153,7 +153,7 @@ pub fn standard_trees() -> Vec<Tree> {
             tree(id(3), format, 1, 9, hosts(3), parent(2), NEVER),
             tree(id(4), format, 2, 7, vec![switch(5, 0, 4), switch(6, 1, 3)], None, 0),
             tree(id(5), format, 2, 4, mixed_root.clone(), None, 0),
-            tree(id(6), format, 2, 12, vec![switch(6, 3, 5), host(3, 8)], parent(0), 0),
+            tree(id(6), format, 2, 12, vec![switch(6, 0, 5), host(3, 8)], parent(0), 0),
             tree(id(7), format, 32, 2, hosts(2), None, 0),
         ]);
     }

@@ -1,5 +1,6 @@
 //! A switch that is fed one frame at a time: embedded or BMv2.
 
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use inca_controller::program::Entry;
@@ -8,6 +9,12 @@ use inca_switch::{Program, Switch, SwitchConfig};
 use crate::install::{install, rig_entries, switch_entries, tree_entries};
 use crate::rig::{CPU_PORT, DEVICE_ID, Tree};
 
+/// The folder of the compiled program; the environment variable `INCA_COMPILED` names another, to try a program out.
+pub fn compiled() -> PathBuf {
+    let ours = || concat!(env!("CARGO_MANIFEST_DIR"), "/../p4/compiled").into();
+    std::env::var_os("INCA_COMPILED").map_or_else(ours, PathBuf::from)
+}
+
 /// The compiled program, loaded once per process.
 ///
 /// # Panics
@@ -15,9 +22,9 @@ use crate::rig::{CPU_PORT, DEVICE_ID, Tree};
 pub fn program() -> Arc<Program> {
     static PROGRAM: OnceLock<Arc<Program>> = OnceLock::new();
     let load = || {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../p4/compiled/inca.json");
-        let json = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
-        Arc::new(Program::from_json(&json).unwrap_or_else(|error| panic!("{path}: {error}")))
+        let path = compiled().join("inca.json");
+        let json = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        Arc::new(Program::from_json(&json).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
     };
     PROGRAM.get_or_init(load).clone()
 }

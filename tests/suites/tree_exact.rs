@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inca_host_agent::protocol::{ReduceOp, Tensor};
+use inca_host_agent::protocol::ReduceOp;
 use inca_tests::fabric::{Call, Fabric, Faults, Job, LinkFaults, Node};
 use inca_tests::inputs;
 use inca_wire::packet::Format;
@@ -113,15 +113,5 @@ fn largest_chunks() {
 
 /// Runs the calls and compares every rank's every element.
 fn check(name: &str, fabric: &mut Fabric, calls: &[Call]) {
-    let outcomes = fabric.run(calls).unwrap_or_else(|stuck| panic!("{name}: {stuck}"));
-    for (index, call) in calls.iter().enumerate() {
-        let expected = inputs::expected(call, WORDS_OF(fabric));
-        for (rank, outcome) in outcomes.iter().enumerate() {
-            match &outcome[index] {
-                Ok(tensor) => inputs::assert_same(&format!("{name}, call {index}, rank {rank}"), tensor, &expected),
-                Err(error) => panic!("{name}, call {index}, rank {rank}: {error}"),
-            }
-        }
-    }
-    let _: &[Tensor] = &calls[0].tensors;
+    inputs::run_and_check(name, fabric, calls).unwrap_or_else(|stuck| panic!("{name}: {stuck}"));
 }

@@ -30,16 +30,16 @@ impl Node {
 
 /// A shape laid out: switches numbered from the root down, ranks from left to right.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub(super) struct Plan {
     /// The switches; 0 is the root.
-    pub switches: Vec<SwitchPlan>,
+    pub(super) switches: Vec<SwitchPlan>,
     /// Per rank: its switch, and which child it is there.
     ranks: Vec<(usize, usize)>,
 }
 
 /// One switch of a [`Plan`].
 #[derive(Debug, Clone)]
-pub struct SwitchPlan {
+pub(super) struct SwitchPlan {
     /// Its switch above, and which child it is there.
     parent: Option<(usize, usize)>,
     children: Vec<End>,
@@ -49,7 +49,7 @@ pub struct SwitchPlan {
 
 /// What is at the other end of a cable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub(super) enum End {
     /// A rank.
     Host(usize),
     /// A switch, at this port of it.
@@ -69,7 +69,7 @@ impl Plan {
     ///
     /// # Panics
     /// If the root is a host.
-    pub fn new(root: &Node) -> Self {
+    pub(super) fn new(root: &Node) -> Self {
         let Node::Switch(children) = root else { panic!("the root of a tree is a switch") };
         let mut plan = Self { switches: Vec::new(), ranks: Vec::new() };
         plan.add(children, None);
@@ -97,17 +97,17 @@ impl Plan {
     }
 
     /// Ranks.
-    pub fn ranks(&self) -> usize {
+    pub(super) fn ranks(&self) -> usize {
         self.ranks.len()
     }
 
     /// Links: one above each host, then one above each switch but the root.
-    pub fn links(&self) -> usize {
+    pub(super) fn links(&self) -> usize {
         self.ranks.len() + self.switches.len() - 1
     }
 
     /// Device id of a switch.
-    pub fn device_id(&self, index: usize) -> u16 {
+    pub(super) fn device_id(&self, index: usize) -> u16 {
         index as u16 + 1
     }
 

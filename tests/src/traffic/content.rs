@@ -3,7 +3,7 @@
 
 use inca_wire::packet::{EXP_BIAS, Flags, Format, NO_EXP_MAX, NO_EXP_MIN, WORD_BYTES};
 
-use crate::rig::Tree;
+use crate::rig::{ChildKind, Tree};
 use crate::rng::Rng;
 
 /// Scalars and words of one packet.
@@ -66,8 +66,16 @@ impl Which {
         }
     }
 
+    /// What a child sends of a plane; a host sends both at once.
+    pub fn from_child(self, tree: &Tree, child: usize, plane: u8) -> Content {
+        match tree.children[child].kind {
+            ChildKind::Host { .. } => self.contribution(tree, child),
+            ChildKind::Switch { ranks } => self.partial(tree, child, ranks, plane),
+        }
+    }
+
     /// One host's contribution.
-    pub fn contribution(self, tree: &Tree, child: usize) -> Content {
+    fn contribution(self, tree: &Tree, child: usize) -> Content {
         let sequence = self.sequence(tree);
         let mut rng = self.rng(tree, child as u64);
         if let Some(flagged) = odd_one(&mut rng, &sequence) {
@@ -85,7 +93,7 @@ impl Which {
     }
 
     /// One plane of a child switch's sum of `ranks` contributions, as an honest switch would send it.
-    pub fn partial(self, tree: &Tree, child: usize, ranks: u16, plane: u8) -> Content {
+    fn partial(self, tree: &Tree, child: usize, ranks: u16, plane: u8) -> Content {
         let sequence = self.sequence(tree);
         let mut rng = self.rng(tree, child as u64);
         if let Some(flagged) = odd_one(&mut rng, &sequence) {
@@ -117,11 +125,11 @@ impl Which {
         content
     }
 
-    /// A result as the parent would send it; not the true sum: a switch can't know.
-    pub fn result(self, tree: &Tree) -> Content {
+    /// A result as the parent would send it; not the true sum: a switch can't know. Without words if no contribution had any.
+    pub fn result(self, tree: &Tree, has_words: bool) -> Content {
         let sequence = self.sequence(tree);
         let mut rng = self.rng(tree, u64::MAX - 1);
-        if rng.chance(1, 6) {
+        if rng.chance(1, 6) || !has_words {
             let flags = rng.pick(&[Flags::MISMATCH, Flags::RANGE, Flags::NONFINITE, Flags::OVERFLOW]);
             let tag = if flags == Flags::MISMATCH { 0 } else { sequence.tag };
             return Content { flags, ..void(tag) };

@@ -10,7 +10,7 @@ mod ordinary;
 
 use inca_wire::address::{service_address, service_mac};
 use inca_wire::frame::UdpFrame;
-use inca_wire::packet::{Format, Header, Opcode, PLANE_BOTH};
+use inca_wire::packet::{Flags, Format, Header, Opcode, PLANE_BOTH, WORD_BYTES};
 
 pub use content::{Content, Which, lane_bits};
 
@@ -46,6 +46,10 @@ struct Progress {
     low: u64,
     high: u64,
     open: bool,
+    /// Tag of the first contribution.
+    tag: Option<u32>,
+    /// A contribution with that tag brought words, so a result may too.
+    has_words: bool,
 }
 
 /// An endless stream of frames.
@@ -74,6 +78,7 @@ impl<'a> Traffic<'a> {
         }
         let tree = &self.trees[index];
         let slot = self.rng.below(tree.slots as usize);
+        let before = self.progress[index][slot].clone();
         let mut step = match self.rng.below(100) {
             0..60 => self.advance(index, slot),
             60..75 => self.repeat(index, slot),
@@ -85,6 +90,8 @@ impl<'a> Traffic<'a> {
             _ => self.advance(index, slot),
         };
         if self.rng.chance(self.mix.spoiled, 100) {
+            // The switch will most likely drop it.
+            self.progress[index][slot] = before;
             if self.rng.chance(2, 3) {
                 mangle::wrong_field(&mut self.rng, tree, &mut step);
             } else {
@@ -105,6 +112,10 @@ impl<'a> Traffic<'a> {
         let all = tree.all_children();
         let progress = &mut self.progress[index][slot];
         if progress.open && progress.low & progress.high == all {
+            if self.rng.chance(1, 3) {
+                // It takes long: a child asks again.
+                return self.repeat(index, slot);
+            }
             progress.open = false;
             return self.result(index, slot, progress_sequence(&self.progress[index][slot], 0));
         }
@@ -125,8 +136,11 @@ impl<'a> Traffic<'a> {
         if tree.parent.is_none() && progress.low & progress.high == all {
             progress.open = false;
         }
-        let sequence = progress.sequence;
-        self.child_packet(index, slot, sequence, child, plane)
+        let which = Which { seed: self.seed, slot: slot as u32, sequence: progress.sequence };
+        let content = which.from_child(tree, child, plane);
+        let tag = *progress.tag.get_or_insert(content.tag);
+        progress.has_words |= tag == content.tag && content.flags.is_empty();
+        self.child_packet(index, slot, which.sequence, child, plane)
     }
 
     /// A child asks again: for this sequence, the one before, one far off.
@@ -144,14 +158,11 @@ impl<'a> Traffic<'a> {
         let member = &tree.children[child];
         let which = Which { seed: self.seed, slot: slot as u32, sequence };
         let mut header = Header::new(Opcode::Contribution, tree.format, tree.tree_id, tree.generation);
-        let mut content = match member.kind {
-            ChildKind::Host { .. } => which.contribution(tree, child),
-            ChildKind::Switch { ranks } => {
-                header.opcode = Opcode::Partial;
-                header.plane = plane;
-                which.partial(tree, child, ranks, plane)
-            }
-        };
+        let mut content = which.from_child(tree, child, plane);
+        if let ChildKind::Switch { .. } = member.kind {
+            header.opcode = Opcode::Partial;
+            header.plane = plane;
+        }
         if header.opcode == Opcode::Partial && self.rng.chance(self.mix.garbage, 100) {
             self.rng.fill(&mut content.words);
             content.bias = self.rng.next_u64();
@@ -174,7 +185,8 @@ impl<'a> Traffic<'a> {
             None => Neighbour::switch(7),
         };
         header.contributions = tree.world;
-        self.emit("result", header, which.result(tree), which, at)
+        let content = which.result(tree, self.progress[index][slot].has_words);
+        self.emit("result", header, content, which, at)
     }
 
     /// A result that nobody waits for.
@@ -199,8 +211,8 @@ impl<'a> Traffic<'a> {
         let mut header = Header::new(Opcode::Probe, tree.format, tree.tree_id, tree.generation);
         header.member = member.member;
         let which = Which { seed: self.seed, slot: slot as u32, sequence: self.progress[index][slot].sequence };
-        let nothing = Content { words: Vec::new(), ..which.result(tree) };
-        self.emit("probe", header, Content { flags: Default::default(), ..nothing }, which, member.at)
+        let nothing = Content { words: Vec::new(), flags: Flags::NONE, ..which.result(tree, true) };
+        self.emit("probe", header, nothing, which, member.at)
     }
 
     fn emit(
@@ -218,7 +230,7 @@ impl<'a> Traffic<'a> {
         header.exp_max = content.exp_max;
         header.exp_min = content.exp_min;
         header.bias = content.bias;
-        header.words = (content.words.len() / inca_wire::packet::WORD_BYTES) as u8;
+        header.words = (content.words.len() / WORD_BYTES) as u8;
         debug_assert!(header.opcode == Opcode::Partial || header.plane == PLANE_BOTH);
         let frame = UdpFrame::to_switch((from.mac, from.ip), (service_mac(DEVICE_ID), service_address(DEVICE_ID)))
             .emit_reduction(&header, &content.words)
