@@ -45,6 +45,9 @@ const SWITCH_EVENTS: usize = 1024;
 /// Changes of the topology that come within this time are worked up together.
 const SETTLE: Duration = Duration::from_millis(20);
 
+/// Time between two looks at whether everything is ready.
+const READY_LOOK: Duration = Duration::from_millis(50);
+
 /// Why the controller can't start.
 #[derive(Debug, Error)]
 pub enum StartError {
@@ -121,6 +124,37 @@ impl Controller {
     /// Where the API listens.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// What the controller sees now; `None` while it is ending.
+    pub async fn status(&self) -> Option<northbound::StatusResponse> {
+        let (reply, answer) = oneshot::channel();
+        self.requests.send(Request::Status { counters: false, reply }).await.ok()?;
+        answer.await.ok()
+    }
+
+    /// Waits until every switch is ready and no direction of a link has come or gone for the time given. Returns the number of
+    /// switches and of links that work both ways.
+    pub async fn ready(&self, quiet: Duration) -> (usize, usize) {
+        let mut seen = (Vec::new(), Instant::now());
+        loop {
+            if let Some(status) = self.status().await {
+                let is_ready = status.switches.iter().all(|switch| switch.state == "ready");
+                if !is_ready || status.links != seen.0 {
+                    seen = (status.links, Instant::now());
+                } else if seen.1.elapsed() >= quiet {
+                    let back = |link: &northbound::Link| northbound::Link {
+                        from_switch: link.to_switch.clone(),
+                        from_port: link.to_port,
+                        to_switch: link.from_switch.clone(),
+                        to_port: link.from_port,
+                    };
+                    let works = seen.0.iter().filter(|link| seen.0.contains(&back(link))).count();
+                    return (status.switches.len(), works / 2);
+                }
+            }
+            tokio::time::sleep(READY_LOOK).await;
+        }
     }
 
     /// Tells every rank that the controller ends, then ends it.

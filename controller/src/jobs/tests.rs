@@ -1,1 +1,532 @@
+use std::collections::{BTreeSet, HashSet};
 
+use inca_wire::address::MacAddr;
+use proptest::prelude::*;
+
+use super::*;
+use crate::graph::{Attachment, Port};
+use crate::program::{Match, TableEntry};
+
+mod random;
+
+/// Two leaves (1, 2) under a spine (3); hosts 10.0.0.1 and 10.0.0.2 at leaf 1, 10.0.0.3 and 10.0.0.4 at leaf 2.
+const INVENTORY: &str = "switches:
+  - {name: leaf1, target: 'h:1', device_id: 1}
+  - {name: leaf2, target: 'h:2', device_id: 2}
+  - {name: spine, target: 'h:3', device_id: 3}
+trees: {slots_per_tree: 64, leave_linger_ms: 1000}
+";
+
+fn port(device: DeviceId, port: u16) -> Port {
+    Port { device, port }
+}
+
+fn attachment(host: u8) -> Attachment {
+    let device = if host <= 2 { 1 } else { 2 };
+    Attachment { at: port(device, 10 + u16::from(host)), mac: MacAddr([2, 0, 0, 0, 0, host]) }
+}
+
+fn graph(links: &[DeviceId], hosts: &[u8]) -> Graph {
+    let mut graph = Graph::default();
+    (1..=3).for_each(|device| graph.add_switch(device));
+    links.iter().for_each(|&leaf| graph.add_link(port(leaf, 1), port(3, leaf)));
+    hosts.iter().for_each(|&host| graph.add_host(Ipv4Addr::new(10, 0, 0, host), attachment(host)));
+    graph
+}
+
+fn full() -> Graph {
+    graph(&[1, 2], &[1, 2, 3, 4])
+}
+
+fn request(rank: u32, world: u32) -> northbound::JoinRequest {
+    northbound::JoinRequest {
+        job: "train".to_owned(),
+        group: String::new(),
+        rank,
+        world_size: world,
+        format: northbound::Format::Bfp16.into(),
+        chunk_words: 5,
+        host_address: format!("10.0.0.{}", rank + 1),
+        host_udp_port: 4000 + rank,
+        protocol_version: 1,
+        mtu: 1500,
+    }
+}
+
+/// The jobs, what every member was told, and what is to be installed.
+struct Run {
+    now: Instant,
+    jobs: Jobs,
+    told: BTreeMap<MemberId, Vec<JoinEvent>>,
+    ended: BTreeSet<MemberId>,
+    installing: Vec<(JobId, Vec<(DeviceId, Vec<Entry>)>)>,
+    removing: Vec<(JobId, Vec<DeviceId>)>,
+    next: MemberId,
+}
+
+impl Run {
+    fn new(graph: Graph) -> Self {
+        let inventory = Inventory::from_text("test", INVENTORY).unwrap();
+        let mut run = Self {
+            now: Instant::now(),
+            jobs: Jobs::new(&inventory, 1000),
+            told: BTreeMap::new(),
+            ended: BTreeSet::new(),
+            installing: Vec::new(),
+            removing: Vec::new(),
+            next: 1,
+        };
+        let actions = run.jobs.topology(run.now, graph);
+        run.perform(actions);
+        run
+    }
+
+    fn perform(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Tell(id, event) => {
+                    assert!(!self.ended.contains(&id), "member {id} is told {event:?} after its end");
+                    self.told.entry(id).or_default().push(event);
+                }
+                Action::End(id) => assert!(self.ended.insert(id), "member {id} ended twice"),
+                Action::Install { job, nodes } => self.installing.push((job, nodes)),
+                Action::Remove { job, devices } => self.removing.push((job, devices)),
+            }
+        }
+    }
+
+    fn join(&mut self, request: &northbound::JoinRequest) -> Result<MemberId, JoinError> {
+        let id = self.next;
+        self.next += 1;
+        let actions = self.jobs.join(self.now, id, request)?;
+        self.perform(actions);
+        Ok(id)
+    }
+
+    fn join_all(&mut self, world: u32) -> Vec<MemberId> {
+        (0..world).map(|rank| self.join(&request(rank, world)).unwrap()).collect()
+    }
+
+    /// Ends all installations with this result.
+    fn install(&mut self, result: Result<(), &str>) {
+        for (job, _) in std::mem::take(&mut self.installing) {
+            let actions = self.jobs.installed(job, result.map_err(str::to_owned));
+            self.perform(actions);
+        }
+    }
+
+    fn remove(&mut self) {
+        for (job, _) in std::mem::take(&mut self.removing) {
+            self.jobs.removed(job);
+        }
+    }
+
+    /// A running group of all four hosts.
+    fn running(world: u32) -> (Self, Vec<MemberId>) {
+        let mut run = Self::new(full());
+        let members = run.join_all(world);
+        run.install(Ok(()));
+        (run, members)
+    }
+
+    fn leave(&mut self, rank: u32, generation: u32) -> Result<(), LeaveError> {
+        let request =
+            northbound::LeaveRequest { job: "train".to_owned(), group: String::new(), rank, generation };
+        let actions = self.jobs.leave(self.now, &request)?;
+        self.perform(actions);
+        Ok(())
+    }
+
+    fn disconnect(&mut self, id: MemberId) {
+        let actions = self.jobs.disconnected(self.now, id);
+        self.perform(actions);
+    }
+
+    fn topology(&mut self, graph: Graph) {
+        let actions = self.jobs.topology(self.now, graph);
+        self.perform(actions);
+    }
+
+    /// Lets time pass, tick by tick as they are due.
+    fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(at) = self.jobs.next_timeout().filter(|at| *at <= end) {
+            self.now = at.max(self.now);
+            let actions = self.jobs.tick(self.now);
+            self.perform(actions);
+        }
+        self.now = end;
+    }
+
+    fn last(&self, id: MemberId) -> &JoinEvent {
+        self.told[&id].last().unwrap()
+    }
+
+    fn waiting(&self, id: MemberId) -> &northbound::Waiting {
+        match self.last(id) {
+            JoinEvent::Waiting(waiting) => waiting,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn assignment(&self, id: MemberId) -> &northbound::Assignment {
+        match self.last(id) {
+            JoinEvent::Assignment(assignment) => assignment,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn closed(&self, id: MemberId) -> &northbound::Closed {
+        match self.last(id) {
+            JoinEvent::Closed(closed) => closed,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn state(&self) -> String {
+        self.jobs.status()[0].state.clone()
+    }
+}
+
+#[test]
+fn a_group_forms_runs_and_ends() {
+    let mut run = Run::new(full());
+    let first = run.join(&request(0, 3)).unwrap();
+    assert_eq!(run.waiting(first).missing_ranks, [1, 2]);
+    let others = [run.join(&request(2, 3)).unwrap(), run.join(&request(1, 3)).unwrap()];
+    let devices: Vec<_> = run.installing[0].1.iter().map(|(device, _)| *device).collect();
+    assert_eq!(devices.last(), Some(&3), "the root comes last");
+    assert_eq!(run.state(), "installing");
+    run.install(Ok(()));
+    let assignment = run.assignment(first).clone();
+    assert_eq!((assignment.generation, assignment.world_size, assignment.chunk_words), (1001, 3, 5));
+    assert_eq!(assignment.guard_bits, 14);
+    let tree = &assignment.trees[0];
+    assert_eq!((tree.member, tree.slots, tree.levels), (0, 64, 2));
+    assert_eq!((tree.service_address.as_str(), tree.service_port), ("10.255.0.1", 18766));
+    assert_eq!(run.assignment(others[0]).trees[0].service_address, "10.255.0.2");
+    assert_eq!(run.jobs.slots(3), (64, 4096));
+    for rank in 0..3 {
+        run.leave(rank, 1001).unwrap();
+    }
+    assert_eq!(run.removing[0].1, [1, 2, 3]);
+    assert_eq!(run.jobs.slots(3).0, 64, "until it is removed");
+    run.remove();
+    assert_eq!(run.jobs.slots(3).0, 0);
+    assert_eq!(run.state(), "closed: all ranks left");
+}
+
+#[test]
+fn l3_a_missing_rank_is_named_again_and_again() {
+    let mut run = Run::new(full());
+    let members: Vec<_> = (0..3).map(|rank| run.join(&request(rank, 4)).unwrap()).collect();
+    let before = run.told[&members[0]].len();
+    run.pass(Duration::from_secs(5));
+    assert_eq!(run.told[&members[0]].len(), before + 5);
+    assert_eq!(run.waiting(members[0]).missing_ranks, [3]);
+    assert_eq!(run.state(), "waiting for rank 3");
+}
+
+#[test]
+fn l4_clashes_are_refused_and_named() {
+    let mut run = Run::new(full());
+    let first = run.join(&request(0, 2)).unwrap();
+    let message = |result: Result<MemberId, JoinError>| result.unwrap_err().to_string();
+    let twice = message(run.join(&request(0, 2)));
+    assert_eq!(twice, "job \"train\": rank 0 has joined already, from 10.0.0.1 port 4000");
+    assert_eq!(message(run.join(&request(2, 2))), "rank is 2: must be 0 to 1 in a world of 2");
+    assert_eq!(message(run.join(&request(u32::MAX, 2))), "rank is -1: must be 0 to 1 in a world of 2");
+    assert_eq!(
+        message(run.join(&request(1, 3))),
+        "job \"train\": world size 3 given by rank 1, but rank 0 at 10.0.0.1 joined with 2"
+    );
+    let same_place = northbound::JoinRequest { rank: 1, ..request(0, 2) };
+    assert!(message(run.join(&same_place)).contains("where rank 0 gets its own"));
+    // Nothing of that disturbs the group.
+    assert_eq!(run.waiting(first).missing_ranks, [1]);
+    run.join(&request(1, 2)).unwrap();
+    run.install(Ok(()));
+    run.assignment(first);
+    assert!(message(run.join(&request(1, 2))).contains("rank 1 has joined already"));
+}
+
+#[test]
+fn l6_other_chunks_formats_and_versions_are_refused_with_both_numbers() {
+    let mut run = Run::new(full());
+    run.join(&request(0, 2)).unwrap();
+    let refused = |run: &mut Run, request: northbound::JoinRequest, words: &[&str]| {
+        let message = run.join(&request).unwrap_err().to_string();
+        for word in words {
+            assert!(message.contains(word), "{word:?} is not in: {message}");
+        }
+    };
+    let base = request(1, 2);
+    let with = |change: &dyn Fn(&mut northbound::JoinRequest)| {
+        let mut request = base.clone();
+        change(&mut request);
+        request
+    };
+    refused(&mut run, with(&|r| r.chunk_words = 2), &["words per chunk 2", "rank 1", "joined with 5"]);
+    refused(&mut run, with(&|r| r.format = 1), &["format i32", "joined with bfp16"]);
+    refused(&mut run, with(&|r| r.chunk_words = 64), &["chunk_words is 64", "1 to 32"]);
+    refused(&mut run, with(&|r| r.chunk_words = 0), &["chunk_words is 0"]);
+    refused(&mut run, with(&|r| r.protocol_version = 2), &["protocol_version is 2", "speak 1"]);
+    refused(&mut run, with(&|r| r.format = 9), &["format is 9"]);
+    refused(&mut run, with(&|r| r.host_address = "h1".to_owned()), &["host_address", "\"h1\""]);
+    refused(&mut run, with(&|r| r.host_udp_port = 65536), &["host_udp_port is 65536"]);
+    refused(&mut run, with(&|r| r.world_size = 0), &["world_size is 0"]);
+    refused(&mut run, with(&|r| r.job = String::new()), &["job is \"\""]);
+}
+
+#[test]
+fn p5_chunks_that_do_not_fit_the_mtu_are_refused_with_the_numbers() {
+    let mut run = Run::new(full());
+    let with = |words, mtu| northbound::JoinRequest { chunk_words: words, mtu, ..request(0, 1) };
+    let message = run.join(&with(32, 1500)).unwrap_err().to_string();
+    assert_eq!(
+        message,
+        "a chunk of 32 words makes ip packets of 8260 bytes, but the mtu of 10.0.0.1 is 1500: at most 5 words fit"
+    );
+    // 20 + 8 + 40 + 5 x 256 = 1348.
+    assert!(run.join(&with(5, 1347)).is_err());
+    run.join(&with(5, 1348)).unwrap();
+}
+
+#[test]
+fn l2_a_rank_that_dies_ends_the_group_for_all() {
+    let (mut run, members) = Run::running(3);
+    run.disconnect(members[2]);
+    for &survivor in &members[..2] {
+        assert_eq!(run.closed(survivor).missing_ranks, [2]);
+        assert!(
+            run.closed(survivor).reason.contains("rank 2 at 10.0.0.3 is gone"),
+            "{:?}",
+            run.closed(survivor)
+        );
+        assert!(run.ended.contains(&survivor));
+    }
+    // The next group waits neither for the removal nor for the old one's ranks, and has its own generation and memory.
+    let members = run.join_all(3);
+    let (_, nodes) = run.installing[0].clone();
+    run.install(Ok(()));
+    assert_eq!(run.assignment(members[0]).generation, 1002);
+    assert_eq!(run.jobs.slots(3).0, 128);
+    assert_eq!(nodes.len(), 3);
+    run.remove();
+    assert_eq!(run.jobs.slots(3).0, 64);
+}
+
+#[test]
+fn a_rank_that_goes_while_the_group_forms_only_leaves_a_gap() {
+    let mut run = Run::new(full());
+    let first = run.join(&request(0, 2)).unwrap();
+    let other = northbound::JoinRequest { rank: 1, world_size: 3, ..request(1, 3) };
+    assert!(run.join(&other).is_err());
+    run.disconnect(first);
+    assert!(run.jobs.status().is_empty(), "nobody is left");
+    // The terms are those of the first to come.
+    run.join(&other).unwrap();
+}
+
+#[test]
+fn l1_a_rank_that_left_is_named_after_the_linger_time() {
+    let (mut run, members) = Run::running(2);
+    run.leave(0, 1001).unwrap();
+    run.pass(Duration::from_millis(999));
+    run.assignment(members[1]);
+    assert_eq!(run.state(), "draining: ranks are leaving");
+    run.pass(Duration::from_millis(1));
+    assert_eq!(
+        (run.closed(members[1]).reason.as_str(), run.closed(members[1]).missing_ranks.as_slice()),
+        ("rank 0 left", &[0][..])
+    );
+    // Its own stream ends later: no news.
+    run.disconnect(members[0]);
+    run.disconnect(members[1]);
+}
+
+#[test]
+fn the_next_group_may_begin_while_the_last_one_drains() {
+    let (mut run, members) = Run::running(2);
+    run.leave(0, 1001).unwrap();
+    let next = run.join(&request(0, 2)).unwrap();
+    assert_eq!(run.waiting(next).missing_ranks, [1]);
+    // Rank 1 is still in the old one; joining twice at once would be an error, so it is told what is wrong.
+    run.leave(1, 1001).unwrap();
+    run.disconnect(members[1]);
+    run.join(&request(1, 2)).unwrap();
+    run.install(Ok(()));
+    assert_eq!(run.assignment(next).generation, 1002);
+}
+
+#[test]
+fn leaves_that_fit_nothing_are_refused() {
+    let (mut run, _) = Run::running(2);
+    assert!(matches!(run.leave(0, 999), Err(LeaveError::Generation { given: 999, current: 1001, .. })));
+    assert!(matches!(run.leave(7, 1001), Err(LeaveError::NotMember { rank: 7, .. })));
+    run.leave(0, 1001).unwrap();
+    assert!(matches!(run.leave(0, 1001), Err(LeaveError::NotMember { .. })));
+    run.leave(1, 1001).unwrap();
+    assert!(matches!(run.leave(1, 1001), Err(LeaveError::NoGroup(_))));
+}
+
+#[test]
+fn hosts_and_links_may_be_found_later() {
+    let mut run = Run::new(graph(&[1], &[1]));
+    let members = run.join_all(3);
+    assert!(!run.waiting(members[0]).host_unknown && run.waiting(members[2]).host_unknown);
+    assert_eq!(run.waiting(members[0]).missing_ranks, [0; 0]);
+    run.topology(graph(&[1], &[1, 2, 3]));
+    assert!(run.state().contains("partitioned"), "{}", run.state());
+    run.topology(full());
+    run.install(Ok(()));
+    run.assignment(members[0]);
+}
+
+#[test]
+fn a_network_without_a_tree_ends_in_its_reason() {
+    let mut run = Run::new(graph(&[1], &[1, 2, 3]));
+    let members = run.join_all(3);
+    run.pass(PLAN_PATIENCE + WAITING_INTERVAL);
+    let reason = &run.closed(members[0]).reason;
+    assert_eq!(
+        reason,
+        "the network is partitioned: ranks [0, 1] are at leaf1, spine; ranks [2] are at leaf2"
+    );
+    run.topology(graph(&[1, 2], &[]));
+    let members = run.join_all(2);
+    run.pass(PLAN_PATIENCE + WAITING_INTERVAL);
+    let reason = &run.closed(members[0]).reason;
+    assert_eq!(reason, "no switch has seen host 10.0.0.1 of rank 0, host 10.0.0.2 of rank 1");
+}
+
+#[test]
+fn m2_a_broken_link_ends_the_groups_that_use_it() {
+    let (mut run, members) = Run::running(3);
+    run.topology(graph(&[1], &[1, 2, 3, 4]));
+    assert_eq!(run.closed(members[0]).reason, "the link from leaf2 port 1 to spine port 2 is down");
+    // Ranks of one leaf need no link.
+    let (mut run, members) = Run::running(2);
+    run.topology(graph(&[], &[1, 2, 3, 4]));
+    run.assignment(members[0]);
+    let mut without = Graph::default();
+    without.add_switch(3);
+    run.topology(without);
+    assert_eq!(run.closed(members[0]).reason, "switch leaf1 is unreachable");
+}
+
+#[test]
+fn a_host_that_moves_ends_its_group() {
+    let (mut run, members) = Run::running(2);
+    let mut moved = full();
+    moved.add_host(Ipv4Addr::new(10, 0, 0, 2), attachment(3));
+    run.topology(moved);
+    assert_eq!(run.closed(members[0]).reason, "the host of rank 1 is no longer at leaf1 port 12");
+}
+
+#[test]
+fn a_failed_installation_is_taken_back() {
+    let mut run = Run::new(full());
+    let members = run.join_all(3);
+    run.install(Err("switch leaf2: no"));
+    assert_eq!(run.closed(members[0]).reason, "the trees could not be installed: switch leaf2: no");
+    assert_eq!(run.removing[0].1, [1, 2, 3]);
+    run.remove();
+    assert_eq!(run.jobs.slots(1).0, 0);
+}
+
+#[test]
+fn a_group_that_ends_while_it_is_installed_is_removed_after_that() {
+    let mut run = Run::new(full());
+    let members = run.join_all(3);
+    run.disconnect(members[0]);
+    assert!(run.closed(members[1]).reason.contains("rank 0"));
+    assert!(run.removing.is_empty(), "the installation is still going on");
+    run.install(Ok(()));
+    assert_eq!(run.removing.len(), 1);
+    assert!(!run.told[&members[1]].iter().any(|event| matches!(event, JoinEvent::Assignment(_))));
+    run.remove();
+    assert_eq!(run.jobs.slots(1).0, 0);
+}
+
+#[test]
+fn s5_groups_of_the_same_job_are_apart() {
+    let mut run = Run::new(full());
+    let group = |group: &str, rank| northbound::JoinRequest {
+        group: group.to_owned(),
+        host_udp_port: 5000 + rank,
+        ..request(rank, 2)
+    };
+    for name in ["a", "b"] {
+        run.join(&group(name, 0)).unwrap();
+        run.join(&group(name, 1)).unwrap();
+    }
+    let trees: HashSet<_> = run.installing.iter().map(|(_, nodes)| keys(nodes)).collect();
+    assert_eq!(trees.len(), 2);
+    assert_eq!(run.jobs.slots(1).0, 128);
+}
+
+#[test]
+fn a_full_switch_refuses_the_group_with_the_numbers() {
+    let mut run = Run::new(full());
+    for job in 0.. {
+        let request = |rank| northbound::JoinRequest {
+            job: format!("job{job}"),
+            host_udp_port: 4000 + 2 * job + rank,
+            ..request(rank, 2)
+        };
+        let member = run.join(&request(0)).unwrap();
+        run.join(&request(1)).unwrap();
+        run.install(Ok(()));
+        if let JoinEvent::Closed(closed) = run.last(member) {
+            assert_eq!(
+                closed.reason,
+                "leaf1 has no room for the group: 64 slots are needed in a row, 0 are free"
+            );
+            assert_eq!(job, 4096 / 64);
+            return;
+        }
+    }
+}
+
+#[test]
+fn stripes_use_different_roots() {
+    let text = format!("{}", INVENTORY.replace("trees: {", "trees: {stripes: 4, "))
+        .replace("trees:", "  - {name: spine2, target: 'h:4', device_id: 4}\ntrees:");
+    let inventory = Inventory::from_text("test", &text).unwrap();
+    let mut run = Run::new(Graph::default());
+    run.jobs = Jobs::new(&inventory, 0);
+    let mut graph = full();
+    (1..=2).for_each(|leaf| graph.add_link(port(leaf, 2), port(4, leaf)));
+    run.topology(graph);
+    let members = run.join_all(4);
+    run.install(Ok(()));
+    let trees = &run.assignment(members[0]).trees;
+    assert_eq!(trees.len(), 2, "no third tree is as good");
+    let status = run.jobs.status();
+    let roots: Vec<_> = status[0]
+        .tree
+        .iter()
+        .filter(|node| node.parent.is_empty())
+        .map(|node| node.switch_name.as_str())
+        .collect();
+    assert_eq!(roots, ["spine", "spine2"]);
+    assert_eq!(run.jobs.slots(1).0, 128);
+}
+
+/// The keys of all entries as text, to be compared.
+fn keys(nodes: &[(DeviceId, Vec<Entry>)]) -> BTreeSet<String> {
+    let key = |device: DeviceId, entry: &Entry| match entry {
+        Entry::Table(TableEntry { table, matches, .. }) => {
+            let exact = |value: &Match| match value {
+                Match::Exact(value) => format!("{value:?}"),
+                other => panic!("{other:?}"),
+            };
+            let matches: Vec<_> = matches.iter().map(|(_, value)| exact(value)).collect();
+            format!("{device} {table} {matches:?}")
+        }
+        Entry::Multicast(group) => format!("{device} group {}", group.id),
+    };
+    nodes.iter().flat_map(|(device, entries)| entries.iter().map(move |entry| key(*device, entry))).collect()
+}

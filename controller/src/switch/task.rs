@@ -223,8 +223,14 @@ impl SwitchTask {
                 }
                 Some(Err(reason)) => reason,
             };
-            self.state = format!("unreachable: {reason}");
-            tracing::warn!(switch = self.name, reason, retry_in = ?retry, "switch is unreachable");
+            // The client's errors begin with the switch's name, which everybody here knows.
+            let reason = reason.strip_prefix(&format!("switch {}: ", self.name)).unwrap_or(&reason);
+            let state = format!("unreachable: {reason}");
+            // The same thing again and again is said once.
+            if state != self.state {
+                tracing::warn!(switch = self.name, reason, "switch is unreachable, trying on");
+            }
+            self.state = state;
             if self.events.send((self.device, SwitchEvent::Down(self.state.clone()))).await.is_err() {
                 return;
             }

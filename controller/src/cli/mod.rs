@@ -1,0 +1,3 @@
+//! Parts of the command.
+
+pub(crate) mod status;
