@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// What to show, or to wait for.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// The controller's API.
+    /// The controller's API; `http://` may come before it.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051", env = "INCA_CONTROLLER")]
     controller: String,
     /// Print JSON.
@@ -67,7 +67,7 @@ pub(crate) async fn run(args: StatusArgs) -> Result<(), Box<dyn std::error::Erro
 }
 
 async fn look(args: &StatusArgs, deadline: Instant) -> Result<StatusResponse, String> {
-    let target = format!("http://{}", args.controller);
+    let target = format!("http://{}", args.controller.trim_start_matches("http://"));
     let call = async {
         let endpoint = Channel::from_shared(target)
             .map_err(|error| format!("controller {}: {error}", args.controller))?;

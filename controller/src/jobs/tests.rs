@@ -236,7 +236,10 @@ fn l4_clashes_are_refused_and_named() {
     let twice = message(run.join(&request(0, 2)));
     assert_eq!(twice, "job \"train\": rank 0 has joined already, from 10.0.0.1 port 4000");
     assert_eq!(message(run.join(&request(2, 2))), "rank is 2: must be 0 to 1 in a world of 2");
-    assert_eq!(message(run.join(&request(u32::MAX, 2))), "rank is -1: must be 0 to 1 in a world of 2");
+    assert_eq!(
+        message(run.join(&northbound::JoinRequest { rank: u32::MAX, ..request(0, 2) })),
+        "rank is -1: must be 0 to 1 in a world of 2"
+    );
     assert_eq!(
         message(run.join(&request(1, 3))),
         "job \"train\": world size 3 given by rank 1, but rank 0 at 10.0.0.1 joined with 2"

@@ -50,10 +50,11 @@ impl World {
             }
             Step::Leave(index) if !self.members.is_empty() => {
                 let (id, request) = self.members[index.index(self.members.len())].clone();
-                let generation = self.run.told[&id].iter().rev().find_map(|event| match event {
-                    JoinEvent::Assignment(assignment) => Some(assignment.generation),
-                    _ => None,
-                });
+                let generation =
+                    self.run.told.get(&id).into_iter().flatten().rev().find_map(|event| match event {
+                        JoinEvent::Assignment(assignment) => Some(assignment.generation),
+                        _ => None,
+                    });
                 let request = northbound::LeaveRequest {
                     job: request.job,
                     group: String::new(),
