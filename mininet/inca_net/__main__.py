@@ -75,7 +75,7 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument("--bytes", type=int, default=1_000_000, help="per TCP transfer (default: 1000000)")
 
     demo = add_network_command(commands, "demo", "trains a small network on four workers", run_demo)
-    demo.add_argument("--steps", type=int, default=80, help="training steps (default: 80)")
+    demo.add_argument("--steps", type=int, default=120, help="training steps (default: 120)")
 
     tests = commands.add_parser("pytest", help="pytest inside fresh namespaces (other arguments are pytest's)")
     tests.add_argument("--name", default="pytest", help="name of the lock (default: pytest)")

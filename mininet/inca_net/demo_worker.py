@@ -28,7 +28,7 @@ from inca_net.training import Classifier, Floats, Samples, samples  # noqa: E402
 SAMPLES_PER_RANK = 512
 BATCH = 128
 HIDDEN = 128
-RATE = 1.5
+RATE = 1.0
 CHUNK_WORDS = 5
 SEED = 20
 

@@ -112,8 +112,7 @@ class FabricHost(Host):
                     stdout=out,
                     stderr=err,
                     start_new_session=True,
-                    env={**os.environ, **(env or {})},
-                    cwd="/",
+                    env={**os.environ, "PATH": programs_path(), **(env or {})},
                 )
             except OSError as error:
                 raise ComponentError(f"{self.name}: can't start {argv[0]}: {error.strerror}") from None
@@ -265,6 +264,15 @@ def find_binary(name: str) -> str:
     if path is None:
         raise MissingProgramError(f"{name} not found in {', '.join(map(str, folders))}; run: make build")
     return path
+
+
+def programs_path() -> str:
+    """PATH with the project's programs in front, so that commands on hosts may say just `inca-agent`."""
+    path = os.environ.get("PATH", os.defpath)
+    try:
+        return f"{Path(find_binary('inca-agent')).parent}:{path}"
+    except MissingProgramError:
+        return path
 
 
 def ipv6_off() -> str:
