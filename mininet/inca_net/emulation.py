@@ -182,7 +182,7 @@ class Emulation:
         subprocess.run(["sh", "-c", f"ip link set lo up; {ipv6_off()}"], check=True)
         # Mininet would raise limits and system-wide settings on first use, outside of our namespaces too.
         Mininet.inited = True
-        setLogLevel("warning")
+        setLogLevel("output")
         spec = self.network
         net = Mininet(host=FabricHost, link=FabricLink, controller=None, build=False)
         self._net = net
