@@ -94,3 +94,35 @@ async fn finsy_session() {
         contract::python::finsy(bmv2.target.clone()).await;
     }
 }
+
+/// What BMv2 refuses and the embedded switch does: if one of these starts to work, the documents have to change.
+#[tokio::test]
+async fn known_gaps() {
+    use inca_p4runtime::{
+        client::{insert, multicast_group},
+        p4v1::{
+            MulticastGroupEntry, Replica, replica::PortKind, set_forwarding_pipeline_config_request::Action,
+            write_request::Atomicity,
+        },
+    };
+    use tonic::Code;
+
+    let Some(bmv2) = start().await else { return };
+    let (client, _events, pipeline) = bmv2.target.ready().await;
+    let group = || vec![insert(multicast_group(5, [(1, 1)]))];
+    for atomicity in [Atomicity::RollbackOnError, Atomicity::DataplaneAtomic] {
+        let error = client.write_with(group(), atomicity).await.expect_err("not implemented");
+        assert_eq!(error.code(), Code::Unimplemented, "{error}");
+    }
+    // Replicas are fine in the form of P4Runtime 1.4, too.
+    let port = PortKind::Port(vec![3]);
+    let replicas = vec![Replica { port_kind: Some(port), instance: 1, backup_replicas: Vec::new() }];
+    let new_form = MulticastGroupEntry { multicast_group_id: 6, replicas, metadata: Vec::new() };
+    client.write(vec![insert(new_form.clone())]).await.expect("write");
+    assert_eq!(client.read_multicast_groups(0).await.expect("read"), [new_form]);
+
+    let error =
+        client.push_pipeline(&pipeline, Action::ReconcileAndCommit).await.expect_err("not implemented");
+    assert_eq!(error.code(), Code::Unknown, "{error}");
+    assert_eq!(client.read_multicast_groups(0).await.expect("read"), [], "and it wiped the state");
+}

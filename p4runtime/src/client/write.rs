@@ -160,7 +160,7 @@ pub fn delete(entity: impl Into<Entity>) -> Update {
 
 /// A multicast group of (port, instance) copies, ports in the form that BMv2 and the embedded switch both take.
 pub fn multicast_group(id: u32, copies: impl IntoIterator<Item = (u32, u32)>) -> Entity {
-    #[allow(deprecated)] // BMv2's server knows no other form.
+    #[allow(deprecated)] // Older servers know no other form.
     let replica = |(port, instance)| Replica {
         port_kind: Some(PortKind::EgressPort(port)),
         instance,
