@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use inca_wire::packet::packet_len;
+
 use crate::protocol::{
     Closed, Collective, Dtype, EndpointConfig, OperationSpec, ReduceOp, StartError, Stats, Tensor,
 };
@@ -45,12 +47,14 @@ impl Communicator {
     /// Joins a job: announces this host, waits until all ranks are there and their trees are installed.
     ///
     /// Blocks for at most [`JoinOptions::timeout`].
-    pub fn join(options: JoinOptions) -> Result<Self, JoinError> {
+    pub fn join(mut options: JoinOptions) -> Result<Self, JoinError> {
         options.check()?;
         let interface = DataInterface::find(options.host_address, options.interface.as_deref())?;
         interface.check_chunk(options.chunk_words)?;
         let socket = transport::bind(interface.address)
             .map_err(|source| JoinError::Bind { address: interface.address, source })?;
+        let room = transport::receive_room(&socket, packet_len(options.chunk_words));
+        options.tuning.window.max = options.tuning.window.max.min(room);
         let (control, joined, driver, driver_thread) = Control::join(options, interface, socket)?;
         Ok(Self {
             joined,

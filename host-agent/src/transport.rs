@@ -22,3 +22,11 @@ pub(crate) use driver::{DriverHandle, OnClosed, spawn};
 pub(crate) fn bind(address: std::net::Ipv4Addr) -> std::io::Result<std::net::UdpSocket> {
     socket::DataSocket::bind(address)
 }
+
+/// Packets with a payload of `len` bytes that the socket's receive buffer holds, roughly: the kernel charges up to twice their size. More
+/// results in flight than that could be lost in the host itself.
+pub(crate) fn receive_room(socket: &std::net::UdpSocket, len: usize) -> usize {
+    let bytes = socket2::SockRef::from(socket).recv_buffer_size().unwrap_or(usize::MAX);
+    // Small packets are charged for a page of memory at least.
+    (bytes / (2 * len).max(4096)).max(1)
+}

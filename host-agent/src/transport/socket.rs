@@ -3,6 +3,8 @@
 use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::RcvBufForce;
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -42,8 +44,10 @@ impl DataSocket {
     /// Binds to a free port of the host's data-plane address.
     pub(super) fn bind(address: Ipv4Addr) -> io::Result<UdpSocket> {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
-        // Best effort: the system's limits stand above.
-        let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
+        // Beyond the system's limit only with privileges, which hosts of an emulated network often have. Best effort in any case.
+        if setsockopt(&socket, RcvBufForce, &RECEIVE_BUFFER).is_err() {
+            let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
+        }
         let _ = socket.set_send_buffer_size(SEND_BUFFER);
         socket.set_nonblocking(true)?;
         socket.bind(&SocketAddrV4::new(address, 0).into())?;

@@ -1,0 +1,107 @@
+//! How operations end before they are done.
+
+use std::time::Instant;
+
+use super::super::error::{Closed, MissingRanks, OperationError, Stall};
+use super::super::operation::{OperationId, OperationText};
+use super::super::tensor::TensorBuffer;
+use super::super::tree::SlotState;
+use super::{Active, Endpoint, Entry, ProbeAnswer};
+
+impl<B: TensorBuffer> Endpoint<B> {
+    /// Gives an operation up; false if it has ended already. The other ranks can't finish it, so this ends the generation.
+    pub fn cancel(&mut self, id: OperationId) -> bool {
+        let Some(index) = self.operations.iter().position(|entry| entry.is(id)) else { return false };
+        let Some(active) = self.operations[index].operation.take() else { return false };
+        let (job, operation) = (self.config.job.clone(), active.text);
+        self.complete(active, Err(OperationError::Cancelled { job, operation }));
+        self.close(Closed { reason: format!("{operation} was cancelled"), missing_ranks: Vec::new() });
+        true
+    }
+
+    /// Ends the generation: every operation fails, nothing more is sent.
+    pub fn close(&mut self, closed: Closed) {
+        if self.closed.is_some() {
+            return;
+        }
+        for entry in std::mem::take(&mut self.operations) {
+            if let Some(active) = entry.operation {
+                let (job, operation) = (self.config.job.clone(), active.text);
+                let error = OperationError::Closed { job, operation, closed: closed.clone() };
+                self.complete(active, Err(error));
+            }
+        }
+        self.next_deadline = None;
+        self.closed = Some(closed);
+    }
+
+    /// Fails operations whose deadline has passed, and the generation with them.
+    pub(super) fn expire(&mut self, now: Instant) {
+        let mut expired = None;
+        for index in 0..self.operations.len() {
+            let late = |active: &Active<B>| active.spec.deadline.is_some_and(|deadline| deadline <= now);
+            if !self.operations[index].operation.as_ref().is_some_and(late) {
+                continue;
+            }
+            let Some(active) = self.operations[index].operation.take() else { continue };
+            let entry = &self.operations[index];
+            let (chunk, stall) = self.first_unfinished(entry);
+            let (job, operation) = (self.config.job.clone(), active.text);
+            let (finished, chunks) = (active.finished, entry.chunks);
+            expired = expired.or(Some(operation));
+            let error = OperationError::DeadlineExceeded { job, operation, finished, chunks, chunk, stall };
+            self.complete(active, Err(error));
+        }
+        match expired {
+            Some(operation) => self.close(Closed {
+                reason: format!("{operation} exceeded its deadline at this rank"),
+                missing_ranks: Vec::new(),
+            }),
+            None => {
+                let deadlines =
+                    self.operations.iter().filter_map(|entry| entry.operation.as_ref()?.spec.deadline);
+                self.next_deadline = deadlines.min();
+            }
+        }
+    }
+
+    /// Fails an operation, and the generation with it.
+    pub(super) fn fail(&mut self, index: usize, error: impl FnOnce(String, OperationText) -> OperationError) {
+        let Some(active) = self.operations[index].operation.take() else { return };
+        let error = error(self.config.job.clone(), active.text);
+        let closed = Closed { reason: error.to_string(), missing_ranks: Vec::new() };
+        self.complete(active, Err(error));
+        self.close(closed);
+    }
+
+    /// An operation's first unfinished chunk, and what is known of it.
+    pub(super) fn first_unfinished(&self, entry: &Entry<B>) -> (u32, Stall) {
+        let stripes = self.trees.len() as u64;
+        let end = entry.first_chunk + u64::from(entry.chunks);
+        let lowest = (self.trees.iter().zip(0u64..))
+            .flat_map(|(tree, index)| tree.slots.iter().map(move |slot| slot.chunk * stripes + index))
+            .filter(|chunk| (entry.first_chunk..end).contains(chunk))
+            .min();
+        let Some(chunk) = lowest else {
+            // All its slots are still busy with earlier operations.
+            return (0, Stall::NotSent);
+        };
+        let tree_index = (chunk % stripes) as usize;
+        let tree = &self.trees[tree_index];
+        let slot_index = tree.slot_of(chunk / stripes);
+        let slot = &tree.slots[slot_index as usize];
+        let answer = self.probed.filter(|answer| {
+            (answer.tree, answer.slot, answer.sequence) == (tree_index, slot_index, slot.sequence)
+        });
+        let stall = match answer {
+            _ if slot.state != SlotState::InFlight => Stall::NotSent,
+            Some(ProbeAnswer { contributions, children, .. }) => {
+                let missing =
+                    Box::new(MissingRanks::of(&tree.config.leaf_children, children, self.config.world_size));
+                Stall::Waiting { contributions, world_size: self.config.world_size, children, missing }
+            }
+            None => Stall::Silent { transmissions: tree.transmissions(slot_index) },
+        };
+        ((chunk - entry.first_chunk) as u32, stall)
+    }
+}

@@ -1,0 +1,203 @@
+//! What datagrams do to an endpoint.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use inca_wire::format::FormatError;
+use inca_wire::packet::{Flags, HEADER_LEN, Header, Opcode};
+
+use super::super::codec::{self, LaneClasses};
+use super::super::error::OperationError;
+use super::super::operation::ReduceOp;
+use super::super::passes::{self, Next};
+use super::super::tensor::{TensorBuffer, TensorMut};
+use super::super::tree::SlotState;
+use super::{Endpoint, ProbeAnswer};
+
+impl<B: TensorBuffer> Endpoint<B> {
+    /// Takes a datagram from the network. Anything that is not awaited is counted and ignored.
+    pub fn handle_datagram(&mut self, now: Instant, bytes: &[u8]) {
+        let Ok((header, payload)) = Header::parse_bytes(bytes) else {
+            self.stats.garbage += 1;
+            return;
+        };
+        let tree = self.trees.iter().position(|tree| tree.config.tree_id == header.tree_id);
+        let Some(tree) = tree.filter(|&tree| self.is_for_me(tree, &header)) else {
+            self.stats.foreign += 1;
+            return;
+        };
+        match header.opcode {
+            Opcode::Result => self.handle_result(now, tree, &header, payload),
+            Opcode::ProbeReply => self.handle_probe_reply(tree, &header),
+            _ => self.stats.foreign += 1,
+        }
+    }
+
+    pub(super) fn is_for_me(&self, tree: usize, header: &Header) -> bool {
+        let config = &self.trees[tree].config;
+        header.generation == self.config.generation
+            && header.format == self.config.format
+            && header.member == config.member
+            && header.slot < config.slots
+    }
+
+    pub(super) fn handle_probe_reply(&mut self, tree: usize, header: &Header) {
+        self.stats.probe_replies += 1;
+        self.probed = Some(ProbeAnswer {
+            tree,
+            slot: header.slot,
+            sequence: header.sequence,
+            contributions: header.contributions,
+            children: header.bias,
+        });
+    }
+
+    pub(super) fn handle_result(&mut self, now: Instant, tree: usize, header: &Header, payload: &[u8]) {
+        let slot = &self.trees[tree].slots[header.slot as usize];
+        // A mismatched result carries the tag of whichever operation came first; the sequence tells that it is about ours too.
+        let awaited = self.closed.is_none()
+            && slot.state == SlotState::InFlight
+            && slot.sequence == header.sequence
+            && (slot.tag == header.tag || header.flags.contains(Flags::MISMATCH));
+        if !awaited {
+            self.stats.stale += 1;
+            return;
+        }
+        if u32::from(header.contributions) != self.config.world_size {
+            self.stats.incomplete += 1;
+            return;
+        }
+        let (pass, chunk) = (slot.pass, self.global_chunk(tree, slot.chunk));
+        let next = passes::next(self.config.format, pass, header.flags);
+        let index = self.operation_index(chunk);
+        let entry = &self.operations[index];
+        let chunk = (chunk - entry.first_chunk) as u32;
+        let range = self.elements(entry, chunk);
+        if header.flags.is_empty() && header.words != codec::words(self.config.format, range.len()) {
+            self.stats.garbage += 1;
+            return;
+        }
+        self.stats.results += 1;
+        self.stats.received_bytes += (HEADER_LEN + payload.len()) as u64;
+        self.trees[tree].answered(header.slot, now);
+        let unusable = match next {
+            Next::Finish => self.finish_chunk(tree, index, range, header, payload).err(),
+            Next::Overflow => {
+                self.overflow_chunk(tree, index, chunk, header.slot);
+                None
+            }
+            Next::Pass(pass) => {
+                self.stats.extra_passes += 1;
+                self.continue_chunk(tree, pass, header, payload).err()
+            }
+            Next::Mismatch => {
+                self.fail(index, |job, operation| OperationError::Mismatch { job, operation, chunk });
+                None
+            }
+            Next::Violation => {
+                let what = format!("it carries flags {}, which that pass can't have", header.flags);
+                self.fail(index, |job, operation| OperationError::Protocol {
+                    job,
+                    operation,
+                    chunk,
+                    pass,
+                    what,
+                });
+                None
+            }
+        };
+        if let Some(error) = unusable {
+            let what = error.to_string();
+            self.fail(index, |job, operation| OperationError::Protocol { job, operation, chunk, pass, what });
+        }
+    }
+
+    /// Writes a chunk's result to the caller's output.
+    pub(super) fn finish_chunk(
+        &mut self,
+        tree: usize,
+        index: usize,
+        range: Range<usize>,
+        header: &Header,
+        payload: &[u8],
+    ) -> Result<(), FormatError> {
+        let classes = self.trees[tree].slots[header.slot as usize].classes.take();
+        if let Some(active) = &mut self.operations[index].operation {
+            let ranks = (active.spec.op == ReduceOp::Average).then_some(self.config.world_size);
+            match active.buffer.output() {
+                TensorMut::F32(output) => {
+                    codec::decode_f32(
+                        payload,
+                        header.exp_max,
+                        ranks,
+                        classes.as_deref(),
+                        &mut output[range],
+                    )?;
+                }
+                TensorMut::I32(output) => codec::decode_i32(payload, ranks, &mut output[range])?,
+            }
+        }
+        self.chunk_done(tree, index, header.slot);
+        Ok(())
+    }
+
+    pub(super) fn overflow_chunk(&mut self, tree: usize, index: usize, chunk: u32, slot: u32) {
+        if let Some(active) = &mut self.operations[index].operation {
+            active.overflow = Some(active.overflow.map_or(chunk, |lowest| lowest.min(chunk)));
+        }
+        self.chunk_done(tree, index, slot);
+    }
+
+    pub(super) fn chunk_done(&mut self, tree: usize, index: usize, slot: u32) {
+        self.trees[tree].finish(slot);
+        self.stats.chunks += 1;
+        let entry = &mut self.operations[index];
+        let Some(active) = &mut entry.operation else { return };
+        active.finished += 1;
+        if active.finished < entry.chunks {
+            return;
+        }
+        if let Some(active) = entry.operation.take() {
+            let result = match active.overflow {
+                None => Ok(()),
+                Some(chunk) => {
+                    let range = self.elements(&self.operations[index], chunk);
+                    Err(OperationError::Overflow {
+                        job: self.config.job.clone(),
+                        operation: active.text,
+                        first: range.start as u64,
+                        last: range.end.min(active.text.elements as usize).saturating_sub(1) as u64,
+                    })
+                }
+            };
+            self.complete(active, result);
+        }
+        while self.operations.front().is_some_and(|entry| entry.operation.is_none()) {
+            self.operations.pop_front();
+        }
+    }
+
+    /// The next pass of a chunk.
+    pub(super) fn continue_chunk(
+        &mut self,
+        tree: usize,
+        pass: u8,
+        header: &Header,
+        payload: &[u8],
+    ) -> Result<(), FormatError> {
+        let slot = &mut self.trees[tree].slots[header.slot as usize];
+        match pass {
+            passes::COMMON_EXPONENT | passes::FINITE_COMMON_EXPONENT => slot.exponent = header.exp_max,
+            passes::COUNT_MINUS => slot.classes = Some(Box::new(LaneClasses::plus(payload)?)),
+            passes::FINITE_OWN_EXPONENT => {
+                if let Some(classes) = &mut slot.classes {
+                    classes.add_minus(payload)?;
+                }
+            }
+            _ => {}
+        }
+        self.trees[tree].next_pass(header.slot, pass);
+        self.advance_sequence(tree, header.slot);
+        Ok(())
+    }
+}
