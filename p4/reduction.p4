@@ -175,7 +175,7 @@ control Reduction(inout headers_t hdr, inout metadata_t meta, inout standard_met
                 meta.event = DROP_DUPLICATE;
             } else if ((bit<32>)standard_metadata.ingress_global_timestamp - meta.resent_at < meta.resend_interval) {
                 meta.event = DROP_RESEND_LIMITED;
-            } else if (hdr.inca.words != 0 && meta.words != hdr.inca.words && meta.flags == 0) {
+            } else if (meta.words != hdr.inca.words && meta.flags == 0) {
                 meta.event = DROP_REPLAY_MISFIT;
             } else {
                 meta.event = EVENT_RESEND;
