@@ -9,6 +9,7 @@
 pub mod control;
 mod exec;
 pub mod p4runtime;
+pub mod ports;
 pub mod program;
 pub mod runtime;
 mod switch;

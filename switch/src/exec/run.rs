@@ -546,7 +546,7 @@ impl Machine {
             }
             Op::Advance { bits } => {
                 let bits = self.get(bits);
-                if bits % 8 != 0 {
+                if !bits.is_multiple_of(8) {
                     return Err(ParserError(errors.invalid_argument));
                 }
                 if ((frame.len() - packet.parsed) as u64) < bits / 8 {
@@ -783,15 +783,13 @@ impl Machine {
             Op::Resubmit { fields } => packet.resubmit = self.get(fields) as u16,
             Op::Recirculate { fields } => packet.recirculate = self.get(fields) as u16,
             Op::Truncate { length } => packet.truncate = packet.truncate.min(self.get(length)),
-            Op::Assert { a, message } => {
-                if self.get(a) == 0 {
-                    // BMv2 would abort; here the packet is dropped.
-                    tracing::error!("{}", program.code.messages[message as usize].text);
-                    self.faults.asserts_failed += 1;
-                    self.mark_to_drop(program);
-                    packet.exit = true;
-                    return true;
-                }
+            Op::Assert { a, message } if self.get(a) == 0 => {
+                // BMv2 would abort; here the packet is dropped.
+                tracing::error!("{}", program.code.messages[message as usize].text);
+                self.faults.asserts_failed += 1;
+                self.mark_to_drop(program);
+                packet.exit = true;
+                return true;
             }
             Op::Log { message } => {
                 let message = &program.code.messages[message as usize];

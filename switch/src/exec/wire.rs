@@ -67,7 +67,7 @@ fn write_wide(bytes: &mut [u8], limbs: &[u64]) {
 
 /// A value of `bits` at a bit position into limbs.
 pub(super) fn read_value(bytes: &[u8], at: usize, bits: u32, limbs: &mut [u64]) {
-    if at % 8 == 0 && bits % 8 == 0 {
+    if at.is_multiple_of(8) && bits.is_multiple_of(8) {
         let (first, last) = (at / 8, (at + bits as usize) / 8);
         if let Some(bytes) = bytes.get(first..last) {
             match *bytes {
@@ -88,7 +88,7 @@ pub(super) fn read_value(bytes: &[u8], at: usize, bits: u32, limbs: &mut [u64]) 
 }
 
 pub(super) fn write_value(bytes: &mut [u8], at: usize, bits: u32, limbs: &[u64]) {
-    if at % 8 == 0 && bits % 8 == 0 {
+    if at.is_multiple_of(8) && bits.is_multiple_of(8) {
         let (first, last) = (at / 8, (at + bits as usize) / 8);
         if let Some(bytes) = bytes.get_mut(first..last) {
             write_wide(bytes, limbs);

@@ -374,10 +374,8 @@ impl Exposed {
 
     fn read(&mut self, expr: &Expr, written: &HashSet<FieldRef>) {
         match expr {
-            Expr::Field(f) => {
-                if f.field != VALID && !written.contains(f) {
-                    self.fields.insert(*f);
-                }
+            Expr::Field(f) if f.field != VALID && !written.contains(f) => {
+                self.fields.insert(*f);
             }
             Expr::Unary(_, e) => self.read(e, written),
             Expr::Binary(_, a, b) => {

@@ -59,7 +59,7 @@ impl Lowering<'_> {
             return self.masked(val, bits, d);
         }
         let val = self.extended(val, limbs, d)?;
-        if !clean && bits % 64 != 0 {
+        if !clean && !bits.is_multiple_of(64) {
             let at = if Some(val.at) == d || self.is_temp(val.at) { val.at } else { self.copied(val, d)? };
             self.emit(Op::MaskWide { d: at, n: limbs, bits });
             return self.moved_wide(at, limbs, d);
@@ -454,7 +454,7 @@ impl Lowering<'_> {
                 let count = count.min(u64::from(MAX_VALUE_BITS)) as u32;
                 // A shift by whole limbs is a matter of where to read.
                 let skip = count / 64;
-                if count % 64 == 0 && !signed && skip + u32::from(n) <= u32::from(na) {
+                if count.is_multiple_of(64) && !signed && skip + u32::from(n) <= u32::from(na) {
                     return Ok(Val { at: a.at + skip, limbs, exact });
                 }
                 let to = self.target(d, limbs)?;

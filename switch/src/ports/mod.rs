@@ -1,0 +1,191 @@
+//! Ports on network interfaces: packet sockets read and written in batches, with seeded loss on demand.
+
+mod loss;
+mod socket;
+
+use std::collections::BTreeMap;
+use std::os::fd::RawFd;
+
+use thiserror::Error;
+
+pub(crate) use loss::Dice;
+pub use loss::{Direction, Loss, LossError, LossRule};
+pub(crate) use socket::{PacketSocket, RxBatch};
+
+/// A port and the interface behind it, as on BMv2's command line: `1@eth1`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortSpec {
+    /// Port number, 0 to 510.
+    pub port: u16,
+    /// Interface name.
+    pub interface: String,
+}
+
+/// Why a port can't be used.
+#[derive(Debug, Error)]
+pub enum PortError {
+    /// Not of the form `PORT@INTERFACE`.
+    #[error("port {given:?}: expected PORT@INTERFACE with a port from 0 to 510, as in 1@eth1")]
+    Form {
+        /// What was given.
+        given: String,
+    },
+    /// The same port or interface twice.
+    #[error("port {port}@{interface}: {what} is given twice")]
+    Twice {
+        /// Port number.
+        port: u16,
+        /// Interface name.
+        interface: String,
+        /// `the port` or `the interface`.
+        what: &'static str,
+    },
+    /// The system refuses.
+    #[error("port {port}@{interface}: {step}: {source}")]
+    System {
+        /// Port number.
+        port: u16,
+        /// Interface name.
+        interface: String,
+        /// What was being done.
+        step: &'static str,
+        /// What the system says.
+        source: std::io::Error,
+    },
+}
+
+impl std::str::FromStr for PortSpec {
+    type Err = PortError;
+
+    fn from_str(text: &str) -> Result<Self, PortError> {
+        let form = || PortError::Form { given: text.to_owned() };
+        let (port, interface) = text.split_once('@').ok_or_else(form)?;
+        let port: u16 = port.parse().ok().filter(|p| *p <= 510).ok_or_else(form)?;
+        if interface.is_empty() {
+            return Err(form());
+        }
+        Ok(Self { port, interface: interface.to_owned() })
+    }
+}
+
+/// What passed a port since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PortStats {
+    /// Frames received and processed.
+    pub rx_frames: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Frames sent.
+    pub tx_frames: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Frames dropped by loss injection on the way in.
+    pub rx_lost: u64,
+    /// Frames dropped by loss injection on the way out.
+    pub tx_lost: u64,
+    /// Frames that the system did not take: link down, larger than the MTU, backlog full.
+    pub tx_failed: u64,
+    /// Frames larger than the receive buffer.
+    pub rx_truncated: u64,
+}
+
+/// One port.
+#[derive(Debug)]
+pub(crate) struct Port {
+    pub(crate) number: u16,
+    pub(crate) socket: PacketSocket,
+    pub(crate) stats: PortStats,
+    rx_dice: Dice,
+    tx_dice: Dice,
+    /// Frames that the system had no room for yet.
+    backlog: std::collections::VecDeque<Vec<u8>>,
+}
+
+/// Frames kept while a socket is full; what is beyond is dropped and counted.
+const MAX_BACKLOG: usize = 16 * 1024;
+
+impl Port {
+    /// Opens a port.
+    pub(crate) fn open(spec: &PortSpec, loss: &Loss) -> Result<Self, PortError> {
+        let socket = PacketSocket::open(spec)?;
+        let (rx_dice, tx_dice) = loss.dice(spec.port);
+        Ok(Self {
+            number: spec.port,
+            socket,
+            stats: PortStats::default(),
+            rx_dice,
+            tx_dice,
+            backlog: std::collections::VecDeque::new(),
+        })
+    }
+
+    pub(crate) fn fd(&self) -> RawFd {
+        self.socket.fd()
+    }
+
+    /// Counts a received frame; false if it is to be lost.
+    pub(crate) fn admit(&mut self, frame: &[u8], truncated: bool) -> bool {
+        if truncated {
+            self.stats.rx_truncated += 1;
+            return false;
+        }
+        if self.rx_dice.lose() {
+            self.stats.rx_lost += 1;
+            return false;
+        }
+        self.stats.rx_frames += 1;
+        self.stats.rx_bytes += frame.len() as u64;
+        true
+    }
+
+    /// True if loss injection takes this frame on its way out.
+    pub(crate) fn loses(&mut self) -> bool {
+        let lost = self.tx_dice.lose();
+        self.stats.tx_lost += u64::from(lost);
+        lost
+    }
+
+    /// Sends frames, after those that still wait.
+    pub(crate) fn send(&mut self, frames: &[&[u8]]) {
+        self.flush();
+        let mut rest = frames;
+        if self.backlog.is_empty() {
+            rest = &rest[self.socket.send(rest, &mut self.stats)..];
+        }
+        for frame in rest {
+            if self.backlog.len() >= MAX_BACKLOG {
+                self.stats.tx_failed += 1;
+            } else {
+                self.backlog.push_back(frame.to_vec());
+            }
+        }
+    }
+
+    /// Sends what waits, as far as the system takes it. True if nothing waits any more.
+    pub(crate) fn flush(&mut self) -> bool {
+        while !self.backlog.is_empty() {
+            let frames: Vec<&[u8]> = self.backlog.iter().take(socket::BATCH).map(Vec::as_slice).collect();
+            let sent = self.socket.send(&frames, &mut self.stats);
+            if sent == 0 {
+                return false;
+            }
+            self.backlog.drain(..sent);
+        }
+        true
+    }
+}
+
+/// Checks that no port or interface is given twice.
+pub(crate) fn check_distinct(specs: &[PortSpec]) -> Result<(), PortError> {
+    let (mut ports, mut interfaces) = (BTreeMap::new(), BTreeMap::new());
+    for spec in specs {
+        let twice = |what| PortError::Twice { port: spec.port, interface: spec.interface.clone(), what };
+        if ports.insert(spec.port, ()).is_some() {
+            return Err(twice("the port"));
+        }
+        if interfaces.insert(spec.interface.as_str(), ()).is_some() {
+            return Err(twice("the interface"));
+        }
+    }
+    Ok(())
+}
