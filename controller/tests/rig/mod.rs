@@ -1,0 +1,166 @@
+//! Switches for tests of the whole controller: BMv2 processes where `simple_switch_grpc` is on PATH.
+
+// Each test file uses its part.
+#![allow(dead_code, missing_docs, unreachable_pub)]
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use inca_controller::control::Controller;
+use inca_controller::inventory::Inventory;
+use inca_controller::program;
+use inca_p4runtime::northbound::controller_client::ControllerClient;
+use inca_p4runtime::northbound::{self as api, join_event::Event};
+use inca_p4runtime::{Client, ClientConfig, DecodedEntry, P4Info};
+use tonic::transport::Channel;
+
+/// Bound on everything that is waited for.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Waits for something, not for ever.
+pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("no {what} within {PATIENCE:?}"))
+}
+
+/// The program on PATH.
+pub fn bmv2() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let found = std::env::split_paths(&path)
+        .map(|folder| folder.join("simple_switch_grpc"))
+        .find(|file| file.is_file());
+    if found.is_none() {
+        println!("skipped: simple_switch_grpc not found");
+    }
+    found
+}
+
+/// An address nobody listens at.
+pub fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// A BMv2 without ports; it ends with this value.
+pub struct Bmv2 {
+    pub address: SocketAddr,
+    pub device_id: u64,
+    process: Child,
+}
+
+impl Bmv2 {
+    pub fn start(binary: &Path, device_id: u64) -> Self {
+        Self::start_at(binary, device_id, free_address())
+    }
+
+    pub fn start_at(binary: &Path, device_id: u64, address: SocketAddr) -> Self {
+        let process = Command::new(binary)
+            .args(["--no-p4", "--device-id", &device_id.to_string(), "--log-level", "off"])
+            .args(["--", "--grpc-server-addr", &address.to_string(), "--cpu-port", "255"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self { address, device_id, process }
+    }
+
+    /// A connection for reading. Election ids must differ, and be below the controllers'.
+    async fn reader(&self) -> (Client, inca_p4runtime::client::Events) {
+        static ELECTION_ID: AtomicU64 = AtomicU64::new(1);
+        let election_id = ELECTION_ID.fetch_add(1, Ordering::Relaxed);
+        let target = format!("http://{}", self.address);
+        Client::connect(ClientConfig::new("reader", target, self.device_id, election_id.into()))
+            .await
+            .unwrap()
+    }
+
+    /// Everything in a table, by names.
+    pub async fn entries(&self, info: &P4Info, table: &str) -> Vec<DecodedEntry> {
+        let (client, _events) = self.reader().await;
+        let entries = client.read_table(info.table(table).unwrap().id).await.unwrap();
+        entries.iter().map(|entry| info.decode_entry(entry).unwrap()).collect()
+    }
+
+    /// The number of multicast groups.
+    pub async fn groups(&self) -> usize {
+        let (client, _events) = self.reader().await;
+        client.read_multicast_groups(0).await.unwrap().len()
+    }
+}
+
+impl Drop for Bmv2 {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// An inventory of these switches, with hosts 10.0.0.1 and 10.0.0.2 at ports 1 and 2 of the first.
+pub fn inventory(switches: &[(u64, SocketAddr)], more: &str) -> Inventory {
+    let mut text = "listen: ['127.0.0.1:0']\nswitches:\n".to_owned();
+    for (id, address) in switches {
+        text += &format!("  - {{name: s{id}, target: '{address}', device_id: {id}}}\n");
+    }
+    text += "hosts:\n";
+    for host in 1..=2 {
+        text += &format!(
+            "  - {{name: h{host}, address: 10.0.0.{host}, mac: '02:00:00:00:00:0{host}', switch: s{}, port: {host}}}\n",
+            switches[0].0
+        );
+    }
+    Inventory::from_text("test", &(text + more)).unwrap()
+}
+
+pub async fn start(inventory: Inventory) -> (Controller, ControllerClient<Channel>) {
+    let controller = Controller::start(inventory).await.unwrap();
+    let address = controller.addresses()[0];
+    let client = ControllerClient::connect(format!("http://{address}")).await.unwrap();
+    (controller, client)
+}
+
+pub async fn ready(controller: &Controller) {
+    soon("readiness", controller.ready(Duration::ZERO)).await;
+}
+
+pub fn info() -> P4Info {
+    program::built_in().unwrap().info
+}
+
+pub fn request(rank: u32) -> api::JoinRequest {
+    api::JoinRequest {
+        job: "test".to_owned(),
+        group: String::new(),
+        rank,
+        world_size: 2,
+        format: api::Format::Bfp16.into(),
+        chunk_words: 5,
+        host_address: format!("10.0.0.{}", rank + 1),
+        host_udp_port: 4000,
+        protocol_version: 1,
+        mtu: 1500,
+    }
+}
+
+/// Reads a rank's stream up to its assignment.
+pub async fn assignment(stream: &mut tonic::Streaming<api::JoinEvent>) -> api::Assignment {
+    loop {
+        match soon("assignment", stream.message()).await.unwrap().and_then(|event| event.event) {
+            Some(Event::Assignment(assignment)) => return assignment,
+            Some(Event::Waiting(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Reads a rank's stream up to its end.
+pub async fn closed(stream: &mut tonic::Streaming<api::JoinEvent>) -> api::Closed {
+    loop {
+        match soon("end of the group", stream.message()).await.unwrap().and_then(|event| event.event) {
+            Some(Event::Closed(closed)) => return closed,
+            Some(_) => {}
+            None => panic!("the stream ended without a reason"),
+        }
+    }
+}
