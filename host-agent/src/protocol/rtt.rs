@@ -7,8 +7,10 @@ use std::time::Duration;
 pub struct RtoBounds {
     /// Before the first measurement.
     pub initial: Duration,
-    /// Never less: timer granularity and scheduling noise would only cause needless packets.
+    /// Never less, as long as nothing that was sent later came back: all ranks may be busy, or one late.
     pub min: Duration,
+    /// Never less for a chunk that was overtaken by one that was sent later: it was most likely lost.
+    pub min_overtaken: Duration,
     /// Never more, back-off included: a healed path is noticed within this time.
     pub max: Duration,
 }
@@ -17,7 +19,8 @@ impl Default for RtoBounds {
     fn default() -> Self {
         Self {
             initial: Duration::from_millis(50),
-            min: Duration::from_millis(5),
+            min: Duration::from_millis(10),
+            min_overtaken: Duration::from_millis(2),
             max: Duration::from_millis(500),
         }
     }
@@ -72,11 +75,19 @@ impl RttEstimator {
 
     /// The timeout without any back-off.
     pub(super) fn base_rto(&self) -> Duration {
+        self.measured().clamp(self.bounds.min, self.bounds.max)
+    }
+
+    /// The timeout of a chunk that was overtaken.
+    pub(super) fn overtaken_rto(&self) -> Duration {
+        self.measured().clamp(self.bounds.min_overtaken, self.bounds.max)
+    }
+
+    fn measured(&self) -> Duration {
         match self.smoothed {
             None => self.bounds.initial,
             Some(smoothed) => smoothed + self.variation * 4,
         }
-        .clamp(self.bounds.min, self.bounds.max)
     }
 
     /// The timeout after this many transmissions of a chunk: doubled for each but the first, up to the bound.

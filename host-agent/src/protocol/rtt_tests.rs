@@ -3,7 +3,7 @@ use super::*;
 const MS: Duration = Duration::from_millis(1);
 
 fn bounds() -> RtoBounds {
-    RtoBounds { initial: 50 * MS, min: 2 * MS, max: 400 * MS }
+    RtoBounds { initial: 50 * MS, min: 2 * MS, min_overtaken: MS, max: 400 * MS }
 }
 
 #[test]
@@ -19,6 +19,7 @@ fn timeout_follows_the_measured_round_trip() {
         rtt.measure(MS / 100);
     }
     assert_eq!(rtt.base_rto(), 2 * MS, "the lower bound holds");
+    assert_eq!(rtt.overtaken_rto(), MS, "so does that of overtaken chunks");
 }
 
 #[test]

@@ -46,6 +46,9 @@ pub(super) struct Slot {
     pub(super) classes: Option<Box<LaneClasses>>,
     transmissions: u32,
     sent_at: Instant,
+    /// When it is sent again if it was overtaken.
+    overtaken_at: Instant,
+    /// When it is sent again in any case.
     timeout_at: Instant,
     /// It is in the queue of slots to be sent.
     queued: bool,
@@ -88,6 +91,8 @@ pub(super) struct Tree {
     latest_answered: Option<Instant>,
     /// Some slot was sent twice or more.
     backed_off: bool,
+    /// Some slot would be sent again if it were overtaken.
+    suspects: bool,
 }
 
 impl Tree {
@@ -103,6 +108,7 @@ impl Tree {
                 classes: None,
                 transmissions: 0,
                 sent_at: now,
+                overtaken_at: now,
                 timeout_at: now,
                 queued: false,
             })
@@ -122,6 +128,7 @@ impl Tree {
             next_timer: None,
             latest_answered: None,
             backed_off: false,
+            suspects: false,
             config,
         }
     }
@@ -198,9 +205,10 @@ impl Tree {
         let slot = &mut self.slots[index as usize];
         slot.transmissions = slot.transmissions.saturating_add(1);
         slot.sent_at = now;
-        let rto = self.rtt.rto(slot.transmissions);
-        slot.timeout_at = now + jitter(rto, self.seed, index, slot.sequence, slot.transmissions);
-        self.next_timer = earlier(self.next_timer, slot.timeout_at);
+        let spread = |rto| now + jitter(rto, self.seed, index, slot.sequence, slot.transmissions);
+        (slot.timeout_at, slot.overtaken_at) =
+            (spread(self.rtt.rto(slot.transmissions)), spread(self.rtt.overtaken_rto()));
+        self.next_timer = earlier(self.next_timer, slot.timeout_at.min(slot.overtaken_at));
     }
 
     /// Queues every contribution that timed out.
@@ -209,20 +217,24 @@ impl Tree {
             return;
         }
         self.next_timer = None;
+        self.suspects = false;
         for (index, slot) in self.slots.iter_mut().enumerate() {
             if slot.state != SlotState::InFlight || slot.queued {
                 continue;
             }
-            if now < slot.timeout_at {
-                self.next_timer = earlier(self.next_timer, slot.timeout_at);
+            // A chunk that was sent later has its result: this one was lost, here or at another rank. If nothing came back since, another
+            // rank is late or the path is down: back off, and leave the window, for halving it would help neither.
+            let overtaken = self.latest_answered.is_some_and(|answered| answered > slot.sent_at);
+            if now < slot.timeout_at && !(overtaken && slot.overtaken_at <= now) {
+                let next = if now < slot.overtaken_at { slot.overtaken_at } else { slot.timeout_at };
+                self.suspects |= slot.overtaken_at <= now;
+                self.next_timer = earlier(self.next_timer, next.min(slot.timeout_at));
                 continue;
             }
             slot.queued = true;
             self.again.push_back(index as u32);
             self.backed_off = true;
-            // A chunk that was sent later has its result: this one was lost, here or at another rank. If nothing came back since,
-            // another rank is late or the path is down; halving the window would help neither.
-            if self.latest_answered.is_some_and(|answered| answered > slot.sent_at) {
+            if overtaken {
                 let round_trip = self.rtt.smoothed().unwrap_or_default();
                 self.window.on_loss(slot.sent_at, now, round_trip);
             }
@@ -235,6 +247,9 @@ impl Tree {
         if slot.transmissions == 1 {
             self.rtt.measure(now.saturating_duration_since(slot.sent_at));
             self.latest_answered = self.latest_answered.max(Some(slot.sent_at));
+            if self.suspects {
+                self.next_timer = Some(now);
+            }
         } else {
             self.rtt.note_ambiguous(slot.transmissions);
         }

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 pub struct WindowLimits {
     /// Slots in flight at first. A switch port takes bursts of some tens of packets.
     pub start: usize,
-    /// Never less.
+    /// Never less. So few packets can't fill a switch's queue (64 packets a port, two a chunk on an up-link), so losses at that size have
+    /// other reasons, which a smaller window would not mend.
     pub min: usize,
     /// Never more; the tree's slots bound it too.
     pub max: usize,
@@ -15,7 +16,7 @@ pub struct WindowLimits {
 
 impl Default for WindowLimits {
     fn default() -> Self {
-        Self { start: 16, min: 2, max: 256 }
+        Self { start: 16, min: 8, max: 256 }
     }
 }
 

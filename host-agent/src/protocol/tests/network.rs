@@ -182,7 +182,12 @@ impl Network {
                     chunk_words: plan.chunk_words,
                     trees: (0..plan.stripes).map(tree).collect(),
                     tuning: Tuning {
-                        rto: RtoBounds { initial: millis(5), min: millis(1), max: millis(100) },
+                        rto: RtoBounds {
+                            initial: millis(5),
+                            min: millis(1),
+                            min_overtaken: Duration::from_micros(500),
+                            max: millis(100),
+                        },
                         window: plan.window,
                         seed: plan.seed ^ rank as u64,
                     },
