@@ -29,15 +29,24 @@ use crate::target::{Sent, Target, compiled};
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Room for the largest packets.
 const MTU: u32 = 9500;
-const GRPC: &str = "127.0.0.1:9559";
+/// Plus the device id.
+const GRPC_PORT: u16 = 9558;
 /// Steps after which packet-ins are counted off even if none is expected.
 const CPU_CHECK: u64 = 64;
 
-/// Runs `work` with a fresh BMv2, or says why it is skipped.
+/// Runs `work` with a fresh BMv2, the rig's switch, or says why it is skipped.
 ///
 /// # Panics
 /// If BMv2 is there but can't be started or programmed.
 pub fn with_bmv2<R: Send>(work: impl FnOnce(&mut Bmv2) -> R + Send) -> Option<R> {
+    with_bmv2s(1, |mut switches| work(&mut switches[0]))
+}
+
+/// Runs `work` with so many fresh BMv2, with device ids from 1, or says why it is skipped.
+///
+/// # Panics
+/// If BMv2 is there but can't be started or programmed.
+pub fn with_bmv2s<R: Send>(count: u16, work: impl FnOnce(Vec<Bmv2>) -> R + Send) -> Option<R> {
     let Some(binary) = find() else {
         println!("skipped: simple_switch_grpc not found");
         return None;
@@ -47,10 +56,11 @@ pub fn with_bmv2<R: Send>(work: impl FnOnce(&mut Bmv2) -> R + Send) -> Option<R>
         println!("skipped: making a network namespace for simple_switch_grpc takes root");
         return None;
     }
-    let run = move || {
-        let mut bmv2 = Bmv2::start(&binary).unwrap_or_else(|error| panic!("starting {}: {error}", binary.display()));
-        work(&mut bmv2)
+    let start = |device_id| {
+        Bmv2::start(&binary, device_id)
+            .unwrap_or_else(|error| panic!("starting {}: {error}", binary.display()))
     };
+    let run = move || work((DEVICE_ID..DEVICE_ID + count).map(start).collect());
     Some(in_fresh_namespace(run).unwrap_or_else(|error| panic!("making a network namespace: {error}")))
 }
 
@@ -86,15 +96,18 @@ impl Drop for Process {
 }
 
 impl Bmv2 {
-    fn start(binary: &PathBuf) -> Result<Self, Box<dyn std::error::Error>> {
-        let sockets = PORTS.map(|port| cable(&format!("p{port}"), MTU)).collect::<io::Result<Vec<_>>>()?;
+    fn start(binary: &PathBuf, device_id: u16) -> Result<Self, Box<dyn std::error::Error>> {
+        let interface = |port: u16| format!("s{device_id}p{port}");
+        let grpc = format!("127.0.0.1:{}", GRPC_PORT + device_id);
+        let sockets = PORTS.map(|port| cable(&interface(port), MTU)).collect::<io::Result<Vec<_>>>()?;
         let mut command = Command::new(binary);
-        command.args(["--device-id", &DEVICE_ID.to_string(), "--no-p4", "--log-level", "off"]);
+        command.args(["--device-id", &device_id.to_string(), "--no-p4", "--log-level", "off"]);
         for port in PORTS {
-            command.args(["-i", &format!("{port}@p{port}")]);
+            command.args(["-i", &format!("{port}@{}", interface(port))]);
         }
-        command.args(["--", "--grpc-server-addr", GRPC, "--cpu-port", &CPU_PORT.to_string()]);
-        let process = Process(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?);
+        command.args(["--", "--grpc-server-addr", &grpc, "--cpu-port", &CPU_PORT.to_string()]);
+        let process =
+            Process(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
 
         // Its thread is started by this one, hence in the namespace too; it moves the stream while this one waits for frames.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
@@ -103,7 +116,14 @@ impl Bmv2 {
         let (client, events) = runtime.block_on(async {
             let deadline = Instant::now() + PATIENCE;
             loop {
-                match Client::connect(ClientConfig::new("bmv2", format!("http://{GRPC}"), DEVICE_ID.into(), 1)).await {
+                match Client::connect(ClientConfig::new(
+                    "bmv2",
+                    format!("http://{grpc}"),
+                    device_id.into(),
+                    1,
+                ))
+                .await
+                {
                     Ok(connected) => break Ok(connected),
                     Err(error) if Instant::now() >= deadline => break Err(error),
                     // A process that has just started does not listen yet, and there is nothing to wait on.
@@ -112,7 +132,16 @@ impl Bmv2 {
             }
         })?;
         runtime.block_on(client.ensure_pipeline(&pipeline))?;
-        Ok(Self { sockets, runtime, client, events, pipeline, steps: 0, buffer: vec![0; 1 << 16], _process: process })
+        Ok(Self {
+            sockets,
+            runtime,
+            client,
+            events,
+            pipeline,
+            steps: 0,
+            buffer: vec![0; 1 << 16],
+            _process: process,
+        })
     }
 
     fn socket(&self, port: u16) -> &RawSocket {
@@ -121,7 +150,8 @@ impl Bmv2 {
 
     fn packet_out(&self, egress_port: u16, payload: Vec<u8>) {
         let fields = [("egress_port", egress_port.into())];
-        let packet = self.pipeline.info.packet_out(payload, &fields).expect("the program has such packet-outs");
+        let packet =
+            self.pipeline.info.packet_out(payload, &fields).expect("the program has such packet-outs");
         self.runtime.block_on(self.client.packet_out(packet)).expect("the stream is open");
     }
 
@@ -156,14 +186,19 @@ impl Bmv2 {
                     idle = false;
                     let frame = &self.buffer[..length];
                     match marked(frame) {
-                        Some((out, step)) if out == port && step == self.steps => open.retain(|&open| open != port),
+                        Some((out, step)) if out == port && step == self.steps => {
+                            open.retain(|&open| open != port)
+                        }
                         Some(other) => panic!("marker {other:?} at port {port} in step {}", self.steps),
                         None => sent.push((port, frame.to_vec())),
                     }
                 }
             }
             if idle && !wait_readable(&self.sockets, deadline)? {
-                panic!("step {}: no marker from ports {open:?} within {PATIENCE:?}; got {sent:?}", self.steps);
+                panic!(
+                    "step {}: no marker from ports {open:?} within {PATIENCE:?}; got {sent:?}",
+                    self.steps
+                );
             }
         }
         Ok(sent)
@@ -179,7 +214,8 @@ impl Bmv2 {
                 let Some(event) = events.next().await else { panic!("the stream ended in step {steps}") };
                 let Event::PacketIn(packet) = event else { continue };
                 let fields = info.packet_in_fields(&packet).expect("packet-ins are the program's");
-                let field = |name| fields.get(name).and_then(|value| inca_p4runtime::bytestring::to_u64(value));
+                let field =
+                    |name| fields.get(name).and_then(|value| inca_p4runtime::bytestring::to_u64(value));
                 let (port, reason) = (field("ingress_port").unwrap_or(0), field("reason").unwrap_or(0));
                 match cpu_marked(&packet.payload) {
                     Some(step) if step == steps => return sent,
@@ -193,7 +229,8 @@ impl Bmv2 {
             }
         };
         let collected = self.runtime.block_on(async { tokio::time::timeout(PATIENCE, collect).await });
-        collected.unwrap_or_else(|_| panic!("step {steps}: no link probe at the controller within {PATIENCE:?}"))
+        collected
+            .unwrap_or_else(|_| panic!("step {steps}: no link probe at the controller within {PATIENCE:?}"))
     }
 }
 

@@ -12,7 +12,6 @@ use inca_host_agent::protocol::{
     Collective, Completion, Endpoint, EndpointConfig, OperationError, OperationSpec, ReduceOp, Stats, Tensor,
     TransmitBatch, TreeConfig, Tuning,
 };
-use inca_switch::{Switch, SwitchConfig};
 use inca_wire::address::{service_address, service_mac};
 use inca_wire::frame::UdpFrame;
 use inca_wire::packet::Format;
@@ -21,9 +20,9 @@ pub use faults::{Direction, Faults, LinkFaults};
 pub use shape::Node;
 use shape::Plan;
 
-use crate::install::{install, switch_entries, tree_entries};
+use crate::install::{marker_entries, switch_entries, tree_entries};
 use crate::rng::Rng;
-use crate::target::program;
+use crate::target::{Embedded, Target};
 
 /// What the job on the fabric is.
 #[derive(Debug, Clone)]
@@ -36,6 +35,15 @@ pub struct Job {
     pub slots: u32,
     /// Trees that chunks are striped over; all of the same shape.
     pub stripes: u16,
+    /// Least time between two resends of a sum, in microseconds of the switches' clocks.
+    pub resend_interval_us: u32,
+}
+
+impl Job {
+    /// One tree, four slots, one word per chunk.
+    pub fn new(format: Format) -> Self {
+        Self { format, chunk_words: 1, slots: 4, stripes: 1, resend_interval_us: 1000 }
+    }
 }
 
 /// What all ranks call, in order.
@@ -89,10 +97,10 @@ enum Event {
 
 /// Switches, hosts and links.
 #[derive(Debug)]
-pub struct Fabric {
+pub struct Fabric<T = Embedded> {
     plan: Plan,
     job: Job,
-    switches: Vec<Switch>,
+    switches: Vec<T>,
     hosts: Vec<Host>,
     start: Instant,
     generation: u32,
@@ -111,22 +119,41 @@ struct Host {
 }
 
 impl Fabric {
-    /// The fabric of this shape, with the job's first generation installed.
+    /// The fabric of this shape with embedded switches, and the job's first generation installed.
     ///
     /// # Panics
     /// If a switch refuses an entry.
     pub fn new(root: &Node, job: Job) -> Self {
         let plan = Plan::new(root);
-        let switches = (0..plan.switches.len()).map(|index| {
-            let device_id = plan.device_id(index);
-            let mut switch = Switch::new(program(), SwitchConfig { device_id: device_id.into(), ..SwitchConfig::default() });
-            for entry in switch_entries(device_id) {
-                install(&mut switch, &entry).unwrap_or_else(|error| panic!("switch {device_id}: {error}"));
-            }
-            switch
-        });
+        let switches =
+            (0..plan.switches.len()).map(|index| Embedded::with_device_id(plan.device_id(index))).collect();
+        Self::with_switches(root, job, switches)
+    }
+}
+
+/// Switches of a shape.
+///
+/// # Panics
+/// If the root is a host.
+pub fn switches_of(root: &Node) -> usize {
+    Plan::new(root).switches.len()
+}
+
+impl<T: Target> Fabric<T> {
+    /// The fabric of this shape with these switches, as many as [`switches_of`] says, the root first; the job's first generation is
+    /// installed.
+    ///
+    /// # Panics
+    /// If a switch refuses an entry.
+    pub fn with_switches(root: &Node, job: Job, mut switches: Vec<T>) -> Self {
+        let plan = Plan::new(root);
+        assert_eq!(switches.len(), plan.switches.len(), "switches for {root:?}");
+        for (index, switch) in switches.iter_mut().enumerate() {
+            switch.install(&switch_entries(plan.device_id(index)));
+            switch.install(&marker_entries());
+        }
         let mut fabric = Self {
-            switches: switches.collect(),
+            switches,
             plan,
             job,
             hosts: Vec::new(),
@@ -157,7 +184,8 @@ impl Fabric {
         self.plan.links()
     }
 
-    /// The next generation: entries with a new number, new endpoints, other faults. Slots keep what the old one left in them.
+    /// The next generation: entries with a new number, new endpoints, other faults. Slots keep what the old one left in them, and
+    /// its packets that are still on their way arrive.
     ///
     /// # Panics
     /// If a switch refuses an entry.
@@ -165,16 +193,19 @@ impl Fabric {
         self.generation += 1;
         for (index, switch) in self.switches.iter_mut().enumerate() {
             let device_id = self.plan.device_id(index);
-            let trees: Vec<_> =
-                (0..self.job.stripes).map(|stripe| self.plan.tree(index, &self.job, stripe, self.generation)).collect();
-            for entry in tree_entries(device_id, &trees) {
-                install(switch, &entry).unwrap_or_else(|error| panic!("switch {device_id}: {error}"));
-            }
+            let trees: Vec<_> = (0..self.job.stripes)
+                .map(|stripe| self.plan.tree(index, &self.job, stripe, self.generation))
+                .collect();
+            switch.install(&tree_entries(device_id, &trees));
         }
         let now = self.now();
         let hosts = (0..self.world()).map(|rank| {
-            let trees = (0..self.job.stripes)
-                .map(|stripe| TreeConfig { tree_id: stripe + 1, member: rank as u16, slots: self.job.slots, leaf_children: Vec::new() });
+            let trees = (0..self.job.stripes).map(|stripe| TreeConfig {
+                tree_id: stripe + 1,
+                member: rank as u16,
+                slots: self.job.slots,
+                leaf_children: Vec::new(),
+            });
             let config = EndpointConfig {
                 job: "fabric".to_owned(),
                 world_size: self.world() as u32,
@@ -188,7 +219,7 @@ impl Fabric {
             Host { endpoint, timer: None, done: Vec::new() }
         });
         self.hosts = hosts.collect();
-        self.queue.clear();
+        self.queue.retain(|Reverse((_, _, event))| matches!(event, Event::Arrival(..)));
         self.delivered = 0;
         self.faults = faults;
     }
@@ -203,8 +234,8 @@ impl Fabric {
         self.hosts[rank].endpoint.stats()
     }
 
-    /// An embedded switch, to look into.
-    pub fn switch(&mut self, index: usize) -> &mut Switch {
+    /// A switch; 0 is the root.
+    pub fn switch(&mut self, index: usize) -> &mut T {
         &mut self.switches[index]
     }
 
@@ -282,9 +313,8 @@ impl Fabric {
             }
             Event::Arrival(Place::Switch(index, port), frame) => {
                 self.delivered += 1;
-                let mut out: Vec<(u16, Vec<u8>)> = Vec::new();
-                self.switches[index].process(port, &frame, self.elapsed.as_micros() as u64, &mut out);
-                for (port, frame) in out {
+                self.switches[index].set_clock(self.elapsed.as_micros() as u64);
+                for (port, frame) in self.switches[index].step(port, &frame) {
                     self.transmit_from_switch(index, port, frame);
                 }
             }
@@ -309,7 +339,10 @@ impl Fabric {
         loop {
             let more = self.hosts[rank].endpoint.poll_transmit(now, &mut batch);
             for packet in batch.packets() {
-                let addresses = UdpFrame { src_port: shape::udp_port(rank), ..UdpFrame::to_switch((from.mac, from.ip), to) };
+                let addresses = UdpFrame {
+                    src_port: shape::udp_port(rank),
+                    ..UdpFrame::to_switch((from.mac, from.ip), to)
+                };
                 let frame = addresses.emit(batch.contents(packet)).expect("a packet fits a datagram");
                 let place = Place::Switch(leaf, from.port);
                 self.transmit(rank, Direction::Up, place, frame);
@@ -360,4 +393,3 @@ impl Host {
         self.done.drain(..).map(|(_, result)| result).collect()
     }
 }
-

@@ -44,7 +44,8 @@ pub fn expected(call: &Call, chunk_words: u8) -> Tensor {
         Tensor::I32(_) => {
             let inputs: Vec<Vec<i32>> = call.tensors.iter().map(i32_elements).collect();
             let sum = allreduce_i32(&inputs, chunk_words.into()).expect("sums fit").elements;
-            let divide = |sum: i32| if average { (f64::from(sum) / ranks).round_ties_even() as i32 } else { sum };
+            let divide =
+                |sum: i32| if average { (f64::from(sum) / ranks).round_ties_even() as i32 } else { sum };
             Tensor::I32(sum.into_iter().map(divide).collect())
         }
         Tensor::F32(_) => {
@@ -84,7 +85,12 @@ pub fn check(name: &str, outcomes: &Outcomes, expected: &[Tensor]) {
             let (ours, right) = (bits(tensor), bits(expected));
             assert_eq!(ours.len(), right.len(), "{place}");
             if let Some(at) = ours.iter().zip(&right).position(|(ours, right)| ours != right) {
-                panic!("{place}: element {at} of {} is {}, must be {}", right.len(), text(tensor, at), text(expected, at));
+                panic!(
+                    "{place}: element {at} of {} is {}, must be {}",
+                    right.len(),
+                    text(tensor, at),
+                    text(expected, at)
+                );
             }
         }
     }

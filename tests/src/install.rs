@@ -32,7 +32,8 @@ pub fn tree_entries(device_id: u16, trees: &[Tree]) -> Vec<Entry> {
         share = Share {
             first_slot: share.first_slot + tree.slots,
             first_word: share.first_word + tree.slots * u32::from(tree.words),
-            first_replica: share.first_replica + TreeNode::replicas(tree.children.len(), tree.parent.is_none()),
+            first_replica: share.first_replica
+                + TreeNode::replicas(tree.children.len(), tree.parent.is_none()),
             down_group: share.down_group + 2,
             up_group: share.up_group + 2,
         };
@@ -70,15 +71,22 @@ pub fn marker_address(port: u16) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, 0, port as u8)
 }
 
+/// Routes of the marker addresses, for switches that are fed step by step.
+pub fn marker_entries() -> Vec<Entry> {
+    let route = |port| {
+        ipv4_lpm::entry(ipv4_lpm::Key { dst_addr: marker_address(port), prefix_len: 32 }, &[port]).into()
+    };
+    PORTS.map(route).collect()
+}
+
 /// The entries of the rig's ordinary traffic: routes to every neighbour, one with several next hops, known hosts, ARP.
 pub fn rig_entries() -> Vec<Entry> {
-    let mut entries = Vec::new();
+    let mut entries = marker_entries();
     let mut route = |dst_addr, prefix_len, ports: &[u16]| {
         entries.push(ipv4_lpm::entry(ipv4_lpm::Key { dst_addr, prefix_len }, ports).into());
     };
     for port in PORTS {
         route(Neighbour::host(port).ip, 32, &[port]);
-        route(marker_address(port), 32, &[port]);
         route(Neighbour::switch(port).ip, 32, &[port]);
     }
     route(Ipv4Addr::new(172, 16, 0, 0), 15, &[5, 6, 7]);
@@ -171,18 +179,26 @@ fn table_entry(
         let params = &program.action_info(action).ok_or_else(|| unknown("action", call.action))?.params;
         let args = params.iter().map(|param| {
             let found = call.params.iter().find(|(name, _)| *name == param.name);
-            found.map(|(_, value): &(_, Value)| value.as_bytes().to_vec()).ok_or_else(|| unknown("parameter", &param.name))
+            found
+                .map(|(_, value): &(_, Value)| value.as_bytes().to_vec())
+                .ok_or_else(|| unknown("parameter", &param.name))
         });
         Ok(ActionCall { action, args: args.collect::<Result<_, _>>()? })
     };
     let action = match &entry.action {
         EntryAction::Call(one) => control::EntryAction::Call(call(one)?),
         EntryAction::Select(calls) => {
-            let members = calls.iter().map(|one| Ok(OneShotMember { call: call(one)?, weight: 1, watch_port: None }));
+            let members =
+                calls.iter().map(|one| Ok(OneShotMember { call: call(one)?, weight: 1, watch_port: None }));
             control::EntryAction::OneShot(members.collect::<Result<_, InstallError>>()?)
         }
     };
-    let entry =
-        control::TableEntry { keys, priority: entry.priority, action, metadata: Vec::new(), idle_timeout_ns: 0 };
+    let entry = control::TableEntry {
+        keys,
+        priority: entry.priority,
+        action,
+        metadata: Vec::new(),
+        idle_timeout_ns: 0,
+    };
     Ok((table, entry))
 }

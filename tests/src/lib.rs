@@ -12,6 +12,7 @@ pub mod fabric;
 pub mod inputs;
 pub mod install;
 pub mod oracle;
+pub mod recipe;
 pub mod recording;
 pub mod rig;
 pub mod rng;

@@ -71,7 +71,8 @@ impl Oracle {
 /// If a frame is no reduction packet.
 pub fn understood(sent: &Sent) -> Vec<(u16, UdpFrame, Header, Vec<u8>)> {
     let parse = |(port, frame): &(u16, Vec<u8>)| {
-        let (to, payload) = UdpFrame::parse(frame).unwrap_or_else(|error| panic!("at port {port}: {error}: {frame:02x?}"));
+        let (to, payload) =
+            UdpFrame::parse(frame).unwrap_or_else(|error| panic!("at port {port}: {error}: {frame:02x?}"));
         assert!(payload.len() >= HEADER_LEN, "at port {port}: no reduction packet: {frame:02x?}");
         let (header, words) = (header(&Packet::new_unchecked(payload)), &payload[HEADER_LEN..]);
         (*port, to, header, words.to_vec())
@@ -143,7 +144,10 @@ fn receiver(tree: &Tree, sent: &slot::Sent) -> UdpFrame {
     let (to, dst_port): (Neighbour, u16) = if sent.header.opcode == Opcode::Partial {
         (tree.parent.expect("only a tree with a parent sends sums").at, UDP_PORT)
     } else {
-        let child = tree.children.iter().find(|child| (child.at.port, child.member) == (sent.port, sent.header.member));
+        let child = tree
+            .children
+            .iter()
+            .find(|child| (child.at.port, child.member) == (sent.port, sent.header.member));
         let child = child.expect("results and replies go to children");
         match child.kind {
             ChildKind::Host { udp_port } => (child.at, udp_port),

@@ -50,7 +50,9 @@ impl Recording {
         let (ours, theirs) = (self.sent.concat(), other.sent.concat());
         let mut pairs = ours.as_bytes().chunks(DIGITS).zip(theirs.as_bytes().chunks(DIGITS));
         let longer = ours.len() != theirs.len();
-        pairs.position(|(ours, theirs)| ours != theirs).or(longer.then_some(ours.len().min(theirs.len()) / DIGITS))
+        pairs
+            .position(|(ours, theirs)| ours != theirs)
+            .or(longer.then_some(ours.len().min(theirs.len()) / DIGITS))
     }
 
     /// The committed recording of this name.

@@ -126,8 +126,11 @@ pub fn standard_trees() -> Vec<Tree> {
         member,
         kind: ChildKind::Host { udp_port: 40_000 + member },
     };
-    let switch =
-        |port, member, ranks| Child { at: Neighbour::switch(port), member, kind: ChildKind::Switch { ranks } };
+    let switch = |port, member, ranks| Child {
+        at: Neighbour::switch(port),
+        member,
+        kind: ChildKind::Switch { ranks },
+    };
     let parent = |member| Some(Parent { at: Neighbour::switch(7), member });
     let tree = |tree_id, format, words, world, children, parent, resend_interval_us| Tree {
         tree_id,
@@ -141,7 +144,8 @@ pub fn standard_trees() -> Vec<Tree> {
         parent,
         resend_interval_us,
     };
-    let hosts = |count: u16| (0..count).map(|member| host(1 + member.saturating_sub(1), member)).collect::<Vec<_>>();
+    let hosts =
+        |count: u16| (0..count).map(|member| host(1 + member.saturating_sub(1), member)).collect::<Vec<_>>();
     let mut mixed_root = vec![host(2, 4)];
     mixed_root.push(switch(5, 1, 3));
     let mut trees = Vec::new();

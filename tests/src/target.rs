@@ -23,7 +23,8 @@ pub fn program() -> Arc<Program> {
     static PROGRAM: OnceLock<Arc<Program>> = OnceLock::new();
     let load = || {
         let path = compiled().join("inca.json");
-        let json = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let json =
+            std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         Arc::new(Program::from_json(&json).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
     };
     PROGRAM.get_or_init(load).clone()
@@ -40,6 +41,34 @@ pub trait Target {
 
     /// Feeds one frame and returns everything the switch sends because of it.
     fn step(&mut self, port: u16, frame: &[u8]) -> Sent;
+
+    /// Sets the switch's clock, if it can be set. It never goes back.
+    fn set_clock(&mut self, _microseconds: u64) {}
+}
+
+/// Two switches that must send the same.
+#[derive(Debug)]
+pub struct Twins<A, B>(pub A, pub B);
+
+impl<A: Target, B: Target> Target for Twins<A, B> {
+    fn install(&mut self, entries: &[Entry]) {
+        self.0.install(entries);
+        self.1.install(entries);
+    }
+
+    fn step(&mut self, port: u16, frame: &[u8]) -> Sent {
+        let (first, second) = (self.0.step(port, frame), self.1.step(port, frame));
+        assert!(
+            first == second,
+            "for {frame:02x?} at port {port} one sends\n{first:02x?}\nthe other\n{second:02x?}"
+        );
+        first
+    }
+
+    fn set_clock(&mut self, microseconds: u64) {
+        self.0.set_clock(microseconds);
+        self.1.set_clock(microseconds);
+    }
 }
 
 /// Every entry of the rig with these trees.
@@ -58,10 +87,15 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// A switch that runs the compiled program and has nothing installed.
+    /// The rig's switch, running the compiled program, with nothing installed.
     pub fn new() -> Self {
+        Self::with_device_id(DEVICE_ID)
+    }
+
+    /// The same with another device id.
+    pub fn with_device_id(device_id: u16) -> Self {
         let config =
-            SwitchConfig { device_id: DEVICE_ID.into(), cpu_port: CPU_PORT, ..SwitchConfig::default() };
+            SwitchConfig { device_id: device_id.into(), cpu_port: CPU_PORT, ..SwitchConfig::default() };
         Self { switch: Switch::new(program(), config), now_us: 0 }
     }
 
@@ -85,11 +119,6 @@ impl Embedded {
     pub fn event_counts(&self) -> Vec<(u32, u64)> {
         (0..64).map(|index| (index, self.event_count(index))).filter(|(_, count)| *count > 0).collect()
     }
-
-    /// Lets time pass.
-    pub fn advance(&mut self, microseconds: u64) {
-        self.now_us += microseconds;
-    }
 }
 
 impl Default for Embedded {
@@ -106,10 +135,14 @@ impl Target for Embedded {
     }
 
     fn step(&mut self, port: u16, frame: &[u8]) -> Sent {
-        self.now_us += 10;
+        self.now_us += 1;
         let mut out: Vec<(u16, Vec<u8>)> = Vec::new();
         self.switch.process(port, frame, self.now_us, &mut out);
         out.sort();
         out
+    }
+
+    fn set_clock(&mut self, microseconds: u64) {
+        self.now_us = self.now_us.max(microseconds);
     }
 }

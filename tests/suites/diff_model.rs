@@ -4,18 +4,22 @@
 use std::collections::BTreeMap;
 
 use inca_tests::bmv2::with_bmv2;
+use inca_tests::install::tree_entries;
 use inca_tests::oracle::{Oracle, understood};
+use inca_tests::rig::DEVICE_ID;
 use inca_tests::rig::{Tree, standard_trees};
 use inca_tests::target::{Embedded, Target, all_entries};
 use inca_tests::traffic::{Mix, Step, Traffic, specimens};
-use inca_tests::install::tree_entries;
-use inca_tests::rig::DEVICE_ID;
 
 const MIX: Mix = Mix { ordinary: 0, spoiled: 12, garbage: 0 };
 const STEPS: usize = 20_000;
 
 /// Feeds both and compares; the events the model saw.
-fn compare(target: &mut impl Target, oracle: &mut Oracle, steps: impl Iterator<Item = Step>) -> BTreeMap<u32, u64> {
+fn compare(
+    target: &mut impl Target,
+    oracle: &mut Oracle,
+    steps: impl Iterator<Item = Step>,
+) -> BTreeMap<u32, u64> {
     let mut events = BTreeMap::new();
     for (index, step) in steps.enumerate() {
         // The rig's trees resend always or never: the clock does not count, but it has to be beyond the first instant.
@@ -105,7 +109,11 @@ type Packets = [(u16, inca_wire::frame::UdpFrame, inca_wire::packet::Header, Vec
 fn difference(model: &Packets, switch: &Packets) -> String {
     if model.len() != switch.len() {
         let heads = |packets: &Packets| {
-            packets.iter().map(|(port, _, header, _)| format!("port {port}: {header:?}")).collect::<Vec<_>>().join("\n  ")
+            packets
+                .iter()
+                .map(|(port, _, header, _)| format!("port {port}: {header:?}"))
+                .collect::<Vec<_>>()
+                .join("\n  ")
         };
         return format!("model sends\n  {}\nswitch sends\n  {}", heads(model), heads(switch));
     }

@@ -9,7 +9,7 @@ use inca_wire::packet::Format;
 const CHUNK: usize = 128;
 
 fn fabric(format: Format) -> Fabric {
-    Fabric::new(&Node::two_levels(&[2, 2]), Job { format, chunk_words: 1, slots: 4, stripes: 1 })
+    Fabric::new(&Node::two_levels(&[2, 2]), Job::new(format))
 }
 
 fn run(fabric: &mut Fabric, call: Call) -> Vec<Result<Tensor, OperationError>> {
@@ -66,7 +66,8 @@ fn blocks_far_apart_are_summed_in_a_second_pass() {
             Tensor::F32((0..CHUNK + 9).map(|at| (at as f32 - 60.0) * size).collect())
         });
         let call = Call::sum(tensors.collect());
-        inputs::run_and_check(&format!("2^{apart} apart"), &mut fabric, &[call]).unwrap_or_else(|stuck| panic!("{stuck}"));
+        inputs::run_and_check(&format!("2^{apart} apart"), &mut fabric, &[call])
+            .unwrap_or_else(|stuck| panic!("{stuck}"));
     }
     assert!((0..4).all(|rank| fabric.stats(rank).extra_passes >= 4), "{:?}", fabric.stats(0));
 }
@@ -93,7 +94,10 @@ fn overflow_is_an_error_on_every_rank_and_the_job_goes_on() {
             match result {
                 Ok(Tensor::I32(elements)) => {
                     assert!(fits, "rank {rank} got {} for {values:?}", elements[150]);
-                    assert_eq!(i64::from(elements[150]), values.iter().map(|&value| i64::from(value)).sum::<i64>());
+                    assert_eq!(
+                        i64::from(elements[150]),
+                        values.iter().map(|&value| i64::from(value)).sum::<i64>()
+                    );
                     assert!(elements.iter().enumerate().all(|(at, &element)| at == 150 || element == 4));
                 }
                 Err(OperationError::Overflow { first, last, .. }) => {
@@ -129,10 +133,7 @@ fn different_operations_are_an_error_on_every_rank() {
 
 fn assert_mismatch(name: &str, results: &[Result<Tensor, OperationError>]) {
     for (rank, result) in results.iter().enumerate() {
-        assert!(
-            matches!(result, Err(OperationError::Mismatch { .. })),
-            "{name}: rank {rank} got {result:?}"
-        );
+        assert!(matches!(result, Err(OperationError::Mismatch { .. })), "{name}: rank {rank} got {result:?}");
     }
 }
 
@@ -143,7 +144,8 @@ fn zeros_are_plus_zero_on_every_rank() {
     let all = |value: f32| (0..4).map(|_| Tensor::F32(vec![value; 256])).collect::<Vec<_>>();
     let mut one_rank = inputs::f32s(2, 4, 256, 2);
     one_rank[0] = Tensor::F32(vec![0.0; 256]);
-    let cancel = (0..4).map(|rank| Tensor::F32(vec![if rank % 2 == 0 { 1.5e10 } else { -1.5e10 }; 256])).collect();
+    let cancel =
+        (0..4).map(|rank| Tensor::F32(vec![if rank % 2 == 0 { 1.5e10 } else { -1.5e10 }; 256])).collect();
     let mut second_block = vec![0.0; 512];
     second_block[0] = 1.0;
     let second_block = (0..4).map(|_| Tensor::F32(second_block.clone())).collect();
@@ -172,8 +174,11 @@ fn zeros_are_plus_zero_on_every_rank() {
 fn largest_floats_cancel_or_become_infinite() {
     let mut fabric = fabric(Format::Bfp16);
     let max = f32::MAX;
-    for values in [[max, -max, 0.0, 0.0], [max, max, 0.0, 0.0], [f32::exp2(127.0), f32::exp2(127.0), max, -max]] {
+    for values in
+        [[max, -max, 0.0, 0.0], [max, max, 0.0, 0.0], [f32::exp2(127.0), f32::exp2(127.0), max, -max]]
+    {
         let call = Call::sum(values.iter().map(|&value| Tensor::F32(vec![value; 3])).collect());
-        inputs::run_and_check(&format!("{values:?}"), &mut fabric, &[call]).unwrap_or_else(|stuck| panic!("{stuck}"));
+        inputs::run_and_check(&format!("{values:?}"), &mut fabric, &[call])
+            .unwrap_or_else(|stuck| panic!("{stuck}"));
     }
 }

@@ -10,7 +10,7 @@ use inca_wire::packet::Format;
 const WORDS: u8 = 2;
 
 fn job(format: Format) -> Job {
-    Job { format, chunk_words: WORDS, slots: 4, stripes: 1 }
+    Job { chunk_words: WORDS, ..Job::new(format) }
 }
 
 /// Workers spread evenly and unevenly, one to three levels, hosts and switches below one switch.
@@ -26,7 +26,10 @@ fn shapes() -> Vec<(&'static str, Node)> {
         ("5+1+2", Node::two_levels(&[5, 1, 2])),
         ("4+4+4+4", Node::two_levels(&[4; 4])),
         ("line", Switch(vec![Host, Switch(vec![Host, Switch(vec![Host, Host])])])),
-        ("3 levels", Switch(vec![Node::two_levels(&[2, 1]), Node::two_levels(&[1, 3]), Switch(vec![Node::leaf(2)])])),
+        (
+            "3 levels",
+            Switch(vec![Node::two_levels(&[2, 1]), Node::two_levels(&[1, 3]), Switch(vec![Node::leaf(2)])]),
+        ),
         ("mixed", Switch(vec![Node::leaf(3), Host, Switch(vec![Host, Node::leaf(2), Host]), Host])),
     ]
 }
@@ -64,10 +67,9 @@ fn f32_sums_are_the_references_bits_in_every_shape() {
 
 #[test]
 fn averages_divide_the_exact_sum() {
-    for (format, tensors) in [
-        (Format::I32, inputs::i32s(5, 3, 300)),
-        (Format::Bfp16, inputs::f32s(5, 3, 300, 2)),
-    ] {
+    for (format, tensors) in
+        [(Format::I32, inputs::i32s(5, 3, 300)), (Format::Bfp16, inputs::f32s(5, 3, 300, 2))]
+    {
         let mut fabric = Fabric::new(&Node::two_levels(&[2, 1]), job(format));
         check("2+1", &mut fabric, &[Call { op: ReduceOp::Average, tensors, deadline: None }]);
     }

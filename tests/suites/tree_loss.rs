@@ -8,7 +8,7 @@ use inca_tests::rng::Rng;
 use inca_wire::packet::Format;
 
 fn fabric(shape: &Node, format: Format, slots: u32) -> Fabric {
-    Fabric::new(shape, Job { format, chunk_words: 1, slots, stripes: 1 })
+    Fabric::new(shape, Job { slots, ..Job::new(format) })
 }
 
 fn call(fabric: &Fabric, format: Format, seed: u64, chunks: usize) -> Call {
@@ -58,8 +58,10 @@ fn pairs_of_losses_heal() {
     let calls = [call];
     fabric.run(&calls).unwrap_or_else(|stuck| panic!("{stuck}"));
     let sent: Vec<_> = fabric.sent().sent().clone().into_iter().collect();
-    let packets: Vec<_> =
-        sent.iter().flat_map(|&((link, direction), count)| (0..count + 2).map(move |k| (link, direction, k))).collect();
+    let packets: Vec<_> = sent
+        .iter()
+        .flat_map(|&((link, direction), count)| (0..count + 2).map(move |k| (link, direction, k)))
+        .collect();
     for (index, &(a, to_a, k)) in packets.iter().enumerate() {
         for &(b, to_b, l) in &packets[index + 1..] {
             let name = format!("packets {k} {to_a:?} link {a} and {l} {to_b:?} link {b} lost");
@@ -107,7 +109,8 @@ fn heavy_loss_heals() {
     for seed in 0..5 {
         fabric.renew(Faults::random(seed, faults), seed);
         let calls = [call(&fabric, Format::Bfp16, seed, 9)];
-        inputs::run_and_check(&format!("seed {seed}"), &mut fabric, &calls).unwrap_or_else(|stuck| panic!("{stuck}"));
+        inputs::run_and_check(&format!("seed {seed}"), &mut fabric, &calls)
+            .unwrap_or_else(|stuck| panic!("{stuck}"));
     }
 }
 
@@ -115,7 +118,9 @@ fn heavy_loss_heals() {
 #[test]
 fn a_cut_link_ends_in_errors_and_the_next_generation_is_right() {
     let shape = Node::two_levels(&[2, 1]);
-    for (link, direction) in [(0, Direction::Up), (1, Direction::Down), (3, Direction::Up), (4, Direction::Down)] {
+    for (link, direction) in
+        [(0, Direction::Up), (1, Direction::Down), (3, Direction::Up), (4, Direction::Down)]
+    {
         let mut fabric = fabric(&shape, Format::I32, 2);
         let deadline = Some(Duration::from_secs(2));
         let calls = [Call { deadline, ..call(&fabric, Format::I32, 8, 5) }];

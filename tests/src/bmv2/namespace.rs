@@ -136,8 +136,9 @@ pub fn wait_readable(sockets: &[RawSocket], deadline: Instant) -> io::Result<boo
         .collect();
     let left = deadline.saturating_duration_since(Instant::now()).min(Duration::from_secs(3600));
     // SAFETY: pointer and length are those of a mutable vector that outlives the call.
-    let ready =
-        unsafe { libc::poll(waits.as_mut_ptr(), waits.len() as libc::nfds_t, left.as_millis() as libc::c_int) };
+    let ready = unsafe {
+        libc::poll(waits.as_mut_ptr(), waits.len() as libc::nfds_t, left.as_millis() as libc::c_int)
+    };
     match ready {
         0 => Ok(false),
         1.. => Ok(true),

@@ -84,7 +84,8 @@ impl Faults {
     /// When the next packet of this direction arrives: never, once, or twice.
     pub(super) fn delays(&mut self, link: usize, direction: Direction) -> Vec<Duration> {
         let number = self.sent.entry((link, direction)).or_default();
-        let ordered = self.drop.contains(&(link, direction, *number)) || self.cut.contains(&(link, direction));
+        let ordered =
+            self.drop.contains(&(link, direction, *number)) || self.cut.contains(&(link, direction));
         *number += 1;
         let LinkFaults { loss, duplicate, reorder, late } = self.everywhere;
         if ordered || self.rng.chance(loss, 1000) {
@@ -93,7 +94,11 @@ impl Faults {
         }
         let copies = if self.rng.chance(duplicate, 1000) { 2 } else { 1 };
         let mut delay = || {
-            let extra = if self.rng.chance(reorder, 1000) { self.rng.below(late.as_micros() as usize + 1) } else { 0 };
+            let extra = if self.rng.chance(reorder, 1000) {
+                self.rng.below(late.as_micros() as usize + 1)
+            } else {
+                0
+            };
             LATENCY + Duration::from_micros(extra as u64)
         };
         (0..copies).map(|_| delay()).collect()

@@ -56,9 +56,6 @@ pub(super) enum End {
     Switch(usize, u16),
 }
 
-/// A switch's port towards its parent; children have the ports from 1.
-const PARENT_PORT: u16 = 100;
-
 /// UDP port of a rank's socket.
 pub(super) fn udp_port(rank: usize) -> u16 {
     40_000 + rank as u16
@@ -87,13 +84,18 @@ impl Plan {
                 }
                 Node::Switch(below) => {
                     let below = self.add(below, Some((index, child)));
-                    (End::Switch(below, PARENT_PORT), self.switches[below].ranks)
+                    (End::Switch(below, self.parent_port(below)), self.switches[below].ranks)
                 }
             };
             self.switches[index].children.push(end);
             self.switches[index].ranks += ranks;
         }
         index
+    }
+
+    /// A switch's port towards its parent; children have the ports from 1.
+    fn parent_port(&self, index: usize) -> u16 {
+        child_port(self.switches[index].children.len())
     }
 
     /// Ranks.
@@ -130,7 +132,7 @@ impl Plan {
     /// The link at a switch's port, which way that is, and what is at its end.
     pub(super) fn cable(&self, index: usize, port: u16) -> Option<(usize, Direction, End)> {
         let switch = &self.switches[index];
-        if port == PARENT_PORT {
+        if port == self.parent_port(index) {
             let (parent, child) = switch.parent?;
             return Some((self.uplink(index), Direction::Up, End::Switch(parent, child_port(child))));
         }
@@ -171,10 +173,11 @@ impl Plan {
             guard: guard_bits(job.format, world),
             world,
             children: children.collect(),
-            parent: switch
-                .parent
-                .map(|(parent, child)| Parent { at: self.switch(parent, PARENT_PORT), member: child as u16 }),
-            resend_interval_us: 1000,
+            parent: switch.parent.map(|(parent, child)| Parent {
+                at: self.switch(parent, self.parent_port(index)),
+                member: child as u16,
+            }),
+            resend_interval_us: job.resend_interval_us,
         }
     }
 }

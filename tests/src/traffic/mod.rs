@@ -210,7 +210,8 @@ impl<'a> Traffic<'a> {
         let member = &tree.children[child];
         let mut header = Header::new(Opcode::Probe, tree.format, tree.tree_id, tree.generation);
         header.member = member.member;
-        let which = Which { seed: self.seed, slot: slot as u32, sequence: self.progress[index][slot].sequence };
+        let which =
+            Which { seed: self.seed, slot: slot as u32, sequence: self.progress[index][slot].sequence };
         let nothing = Content { words: Vec::new(), flags: Flags::NONE, ..which.result(tree, true) };
         self.emit("probe", header, nothing, which, member.at)
     }
@@ -232,9 +233,10 @@ impl<'a> Traffic<'a> {
         header.bias = content.bias;
         header.words = (content.words.len() / WORD_BYTES) as u8;
         debug_assert!(header.opcode == Opcode::Partial || header.plane == PLANE_BOTH);
-        let frame = UdpFrame::to_switch((from.mac, from.ip), (service_mac(DEVICE_ID), service_address(DEVICE_ID)))
-            .emit_reduction(&header, &content.words)
-            .unwrap_or_default();
+        let frame =
+            UdpFrame::to_switch((from.mac, from.ip), (service_mac(DEVICE_ID), service_address(DEVICE_ID)))
+                .emit_reduction(&header, &content.words)
+                .unwrap_or_default();
         Step { kind, port: from.port, frame }
     }
 }
@@ -259,7 +261,8 @@ fn progress_sequence(progress: &Progress, offset: i32) -> u32 {
 pub fn specimens(seed: u64, tree: &Tree) -> Vec<Step> {
     let trees = std::slice::from_ref(tree);
     let mut traffic = Traffic::new(seed, trees, Mix { ordinary: 0, spoiled: 0, garbage: 0 });
-    let mut steps: Vec<Step> = (0..tree.children.len()).map(|child| traffic.child_packet(0, 0, 1, child, 0)).collect();
+    let mut steps: Vec<Step> =
+        (0..tree.children.len()).map(|child| traffic.child_packet(0, 0, 1, child, 0)).collect();
     steps.push(traffic.result(0, 0, 1));
     steps.push(traffic.probe(0, 0));
     steps
