@@ -28,7 +28,7 @@ from .nodes import (
     ipv6_off,
 )
 from .processes import POLL_SECONDS, Component, ComponentError, Job, Outcome, require, wait_jobs
-from .topology import HostSpec, Network
+from .topology import HostSpec, Network, SwitchSpec
 
 CONTROLLER_PORT = 9559
 READY_SECONDS = 40.0
@@ -192,7 +192,7 @@ class Emulation:
                 cls=SWITCHES[self.settings.switch],
                 device_id=switch.device_id,
                 log_dir=self.run_dir,
-                extra=self._loss_arguments(switch.device_id),
+                extra=self._loss_arguments(switch),
             )
         for host in spec.hosts:
             net.addHost(host.name, ip=f"{host.address}/8", mac=host_mac(host.address))
@@ -216,10 +216,25 @@ class Emulation:
             rate_mbit=spec.rate_mbit if rate_mbit is None else rate_mbit,
         )
 
-    def _loss_arguments(self, device_id: int) -> list[str]:
-        if self.settings.loss_by != "switch" or self.network.loss == 0.0:
+    def _loss_arguments(self, switch: SwitchSpec) -> list[str]:
+        """Options that make the embedded switch lose packets as the kernel would: each direction of each link once."""
+        spec = self.network
+        if self.settings.loss_by != "switch":
             return []
-        return ["--loss", str(self.network.loss), "--loss-seed", str(self.settings.seed + device_id)]
+        losses: list[tuple[int, str, float]] = []
+        for link in spec.links:
+            loss = spec.loss if link.loss is None else link.loss
+            losses += [
+                (port, "tx", loss) for end, port in ((link.a, link.a_port), (link.b, link.b_port)) if end == switch.name
+            ]
+        for host in spec.hosts:
+            if host.switch == switch.name:
+                losses += [(host.port, direction, spec.loss) for direction in ("rx", "tx")]
+        arguments = ["--loss-seed", str(self.settings.seed + switch.device_id)]
+        for port, direction, loss in losses:
+            if loss > 0.0:
+                arguments += ["--loss-port", f"{port}:{direction}:{loss}"]
+        return arguments
 
     def inventory(self) -> str:
         """The controller's list of switches, as YAML (JSON is YAML too)."""

@@ -47,7 +47,8 @@ class Component:
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
-                    env={**os.environ, **(env or {})},
+                    # Logs are files.
+                    env={**os.environ, "NO_COLOR": "1", **(env or {})},
                 )
             except OSError as error:
                 raise ComponentError(f"{what}: can't start {argv[0]}: {error.strerror}") from None
