@@ -164,13 +164,13 @@ def build(chosen: Sequence[str]) -> tuple[list[Binary], list[Case]]:
         problems.append(Case("cargo build --bins", FAILED, f"{programs.end()}\n{last_lines(programs.output)}"))
     binaries: list[Binary] = []
     if chosen != ["net"]:
-        # Like --keep-going: crates that do not depend on the broken one are still tested.
-        command = ["cargo", "test", "--workspace", "--no-run", "--no-fail-fast"]
+        # As `cargo test --no-run` builds them, but a program that does not compile keeps no other from being tested.
+        command = ["cargo", "build", "--workspace", "--tests", "--keep-going"]
         command += ["--message-format=json-render-diagnostics"]
         tests = run(command, BUILD_LIMIT, "build-tests")
         if tests.code != 0:
             rendered = "\n".join(line for line in tests.output.splitlines() if not line.startswith("{"))
-            problems.append(Case("cargo test --no-run", FAILED, f"{tests.end()}\n{last_lines(rendered)}"))
+            problems.append(Case("cargo build --tests", FAILED, f"{tests.end()}\n{last_lines(rendered)}"))
         binaries = [binary for line in tests.output.splitlines() if (binary := parse_artifact(line))]
     print(f"build             {FAILED if problems else PASSED:<8} ({time.monotonic() - started:.0f} s)", flush=True)
     return binaries, problems
@@ -283,7 +283,10 @@ def pytest(tier: Tier, label: str, paths: Sequence[str], limit: float, prefix: S
     report.unlink(missing_ok=True)
     command = list(prefix) or [PYTHON, "-m", "pytest"]
     command += ["-q", "-p", "no:cacheprovider", f"--junitxml={report}", *present]
-    done = run(command, limit, label, env={"PYTHONPATH": str(ROOT / "mininet"), "PYTHONDONTWRITEBYTECODE": "1"})
+    env = {"PYTHONPATH": str(ROOT / "mininet"), "PYTHONDONTWRITEBYTECODE": "1"}
+    # The programs that were just built, not newer ones of another profile.
+    env["INCA_BIN_DIR"] = str(TARGET / "debug")
+    done = run(command, limit, label, env=env)
     cases = junit_cases(report) if report.exists() else []
     tier.cases += cases
     # 5: pytest found no test.

@@ -7,6 +7,7 @@ from conftest import Start
 
 from inca_net import topology
 from inca_net.jobs import agent_command, check_traffic, run_perf
+from inca_net.processes import require
 from inca_net.topology import Network
 
 # 4 B to 256 KiB; one element, a part of a chunk, one chunk and a bit, many.
@@ -107,6 +108,15 @@ def test_link_that_fails_for_two_seconds_delays_a_job_only(kind: str, start: Sta
     emulation.set_link("leaf1", "spine1", False)
     emulation.pause(2.0)
     emulation.set_link("leaf1", "spine1", True)
+    require(emulation.wait(jobs, 60))
+
+
+def test_link_that_never_comes_back_ends_the_job_with_its_name(kind: str, start: Start) -> None:
+    emulation = start(topology.tree2("t", [1, 1]), switch=kind)
+    arguments = ["--bytes", "4M", "--repeat", "1000", "--dtype", "i32", "--deadline", "20"]
+    jobs = emulation.start_workers(lambda _worker: agent_command("allreduce", "cut", arguments), "cut")
+    emulation.wait_status(lambda status: any(job["state"] == "running" for job in status["jobs"]), 20)
+    emulation.set_link("leaf1", "spine1", False)
     for outcome in emulation.wait(jobs, 60):
-        # Exact, or an error that says what is wrong; never a wrong sum, never for ever.
-        assert outcome.returncode in (0, 4), outcome.report()
+        assert outcome.returncode == 4, outcome.report()
+        assert "leaf1" in outcome.stderr.read_text()
