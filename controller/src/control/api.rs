@@ -10,7 +10,7 @@ use inca_wire::packet;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::Stream;
-use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::server::TcpIncoming;
 use tonic::{Response, Status};
 
 use super::{Membership, Request};
@@ -26,9 +26,10 @@ pub(super) async fn serve(listener: TcpListener, requests: mpsc::Sender<Request>
     let server = tonic::transport::Server::builder()
         .http2_keepalive_interval(Some(PING))
         .http2_keepalive_timeout(Some(2 * PING))
-        .tcp_nodelay(true)
         .add_service(service);
-    if let Err(error) = server.serve_with_incoming(TcpListenerStream::new(listener)).await {
+    // The builder's own no-delay option does not reach listeners from outside.
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    if let Err(error) = server.serve_with_incoming(incoming).await {
         tracing::error!(?address, %error, "the api has ended");
     }
 }

@@ -28,7 +28,7 @@ use std::{future::Future, net::SocketAddr, sync::Arc};
 use inca_p4runtime::{client::MAX_MESSAGE, p4v1::p4_runtime_server::P4RuntimeServer};
 use thiserror::Error;
 use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::server::TcpIncoming;
 
 use crate::runtime::{Event, SwitchHandle};
 use service::{Service, Shared};
@@ -90,10 +90,11 @@ async fn serve(
         // Open streams would keep the server from ending.
         shared.close_streams();
     };
+    // The builder's own no-delay option does not reach listeners from outside; without it each reply waits 40 ms for an ACK.
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     let served = tonic::transport::Server::builder()
-        .tcp_nodelay(true)
         .add_service(service)
-        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop)
+        .serve_with_incoming_shutdown(incoming, stop)
         .await;
     notifier.abort();
     idle.abort();
