@@ -1,6 +1,7 @@
 // The slot protocol: what an admitted packet does to its slot (docs/protocol.md, "What a switch keeps per slot").
 //
-// Decisions are made inside actions: on BMv2 an `if` within an action costs a fraction of a table or of a condition between tables.
+// Decisions are made inside actions: on BMv2 every group of statements between conditions is a table of its own, which costs more
+// than the decisions do (docs/performance.md).
 
 #ifndef INCA_REDUCTION
 #define INCA_REDUCTION
