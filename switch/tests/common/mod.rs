@@ -220,3 +220,8 @@ pub(crate) fn process(switch: &mut Switch, port: u16, frame: &[u8]) -> Vec<(u16,
     switch.process(port, frame, 1_000, &mut out);
     out
 }
+
+/// A switch running one of the programs under `programs/`.
+pub(crate) fn load(json: &str) -> Switch {
+    Switch::new(Program::from_json(json).unwrap(), SwitchConfig::default())
+}
