@@ -204,7 +204,7 @@ impl<T: Target> Fabric<T> {
                 tree_id: stripe + 1,
                 member: rank as u16,
                 slots: self.job.slots,
-                leaf_children: Vec::new(),
+                leaf_children: self.plan.ranks_below(self.plan.leaf(rank)),
             });
             let config = EndpointConfig {
                 job: "fabric".to_owned(),

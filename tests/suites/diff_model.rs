@@ -8,22 +8,32 @@ use inca_tests::install::tree_entries;
 use inca_tests::oracle::{Oracle, understood};
 use inca_tests::rig::DEVICE_ID;
 use inca_tests::rig::{Tree, standard_trees};
+use inca_tests::rng::Rng;
 use inca_tests::target::{Embedded, Target, all_entries};
 use inca_tests::traffic::{Mix, Step, Traffic, specimens};
 
 const MIX: Mix = Mix { ordinary: 0, spoiled: 12, garbage: 0 };
 const STEPS: usize = 20_000;
 
-/// Feeds both and compares; the events the model saw.
+/// Feeds both and compares; the events the model saw. Most trees of the rig resend always or never, so the clock does not count.
 fn compare(
     target: &mut impl Target,
     oracle: &mut Oracle,
     steps: impl Iterator<Item = Step>,
 ) -> BTreeMap<u32, u64> {
+    compare_at(target, oracle, steps.zip(1..))
+}
+
+/// The same with the switch's clock set for each frame.
+fn compare_at(
+    target: &mut impl Target,
+    oracle: &mut Oracle,
+    steps: impl Iterator<Item = (Step, u64)>,
+) -> BTreeMap<u32, u64> {
     let mut events = BTreeMap::new();
-    for (index, step) in steps.enumerate() {
-        // The rig's trees resend always or never: the clock does not count, but it has to be beyond the first instant.
-        let verdict = oracle.step(10 * (index as u64 + 1), step.port, &step.frame);
+    for (index, (step, now_us)) in steps.enumerate() {
+        target.set_clock(now_us);
+        let verdict = oracle.step(now_us, step.port, &step.frame);
         let sent = understood(&target.step(step.port, &step.frame));
         *events.entry(verdict.event).or_default() += 1;
         assert!(
@@ -38,6 +48,8 @@ fn compare(
     events
 }
 
+const RESEND_LIMITED: u32 = 12;
+const RESEND: u32 = 50;
 /// Every way a frame to a slot can end, and those of frames cut before it.
 const EVERY_EVENT: [u32; 19] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 31, 48, 49, 50, 51, 52];
 
@@ -62,6 +74,27 @@ fn bmv2_follows_the_model() {
         let events = compare(bmv2, &mut Oracle::new(&trees), Traffic::new(1, &trees, MIX).take(STEPS));
         println!("{events:?}");
     });
+}
+
+/// Resends follow the clock: at most one an interval and slot, also where the clock's 32 bits run over.
+#[test]
+fn resends_follow_the_clock() {
+    let mut trees: Vec<Tree> = standard_trees().into_iter().filter(|tree| tree.parent.is_some()).collect();
+    for tree in &mut trees {
+        tree.resend_interval_us = 400;
+        tree.slots = 1;
+    }
+    let mut clock = Rng::new(9);
+    let mut now = (1 << 32) - 100_000;
+    let ticks = std::iter::from_fn(|| {
+        now += clock.below(100) as u64;
+        Some(now)
+    });
+    let mut embedded = Embedded::with_trees(&trees);
+    let steps = Traffic::new(12, &trees, Mix { spoiled: 0, ..MIX }).take(6000).zip(ticks);
+    let events = compare_at(&mut embedded, &mut Oracle::new(&trees), steps);
+    let (limited, resent) = (events[&RESEND_LIMITED], events[&RESEND]);
+    assert!(limited > 50 && resent > 50, "{limited} resends were refused, {resent} made");
 }
 
 /// A new generation of every tree, in the middle of everything: what slots hold of the old one must not matter.

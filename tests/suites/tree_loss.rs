@@ -75,7 +75,7 @@ fn pairs_of_losses_heal() {
 /// Random schedules with 5 % loss, duplicates and packets that are overtaken, on small trees of one to three levels.
 #[test]
 fn random_schedules_with_loss_end_exact() {
-    const SCHEDULES: u64 = 3000;
+    let schedules = schedules(6000);
     let faults = LinkFaults { loss: 50, duplicate: 50, reorder: 200, late: Duration::from_millis(3) };
     let shapes = [
         Node::leaf(3),
@@ -88,7 +88,7 @@ fn random_schedules_with_loss_end_exact() {
         .flat_map(|shape| Format::ALL.map(|format| (fabric(shape, format, 3), format, shape)))
         .collect();
     let mut lost = 0;
-    for seed in 0..SCHEDULES {
+    for seed in 0..schedules {
         let mut rng = Rng::new(seed);
         let index = rng.below(fabrics.len());
         let (fabric, format, shape) = &mut fabrics[index];
@@ -98,7 +98,36 @@ fn random_schedules_with_loss_end_exact() {
         inputs::run_and_check(&name, fabric, &calls).unwrap_or_else(|stuck| panic!("{name}: {stuck}"));
         lost += fabric.sent().lost();
     }
-    assert!(lost > SCHEDULES, "only {lost} packets were lost");
+    assert!(lost > schedules, "only {lost} packets were lost");
+}
+
+/// As many random schedules as `INCA_SCHEDULES` says, for long runs.
+fn schedules(usual: u64) -> u64 {
+    std::env::var("INCA_SCHEDULES").ok().and_then(|value| value.parse().ok()).unwrap_or(usual)
+}
+
+/// A generation ends in the middle of everything: operations that ran out of time, packets still on their way, slots half full. The
+/// next one, with other numbers, on the same slots, is exact from its first chunk on.
+#[test]
+fn a_generation_may_end_at_any_moment() {
+    let faults = LinkFaults { loss: 50, duplicate: 100, reorder: 300, late: Duration::from_millis(2) };
+    let mut fabrics = [Node::two_levels(&[2, 2]), Node::Switch(vec![Node::Host, Node::leaf(3)])]
+        .map(|shape| fabric(&shape, Format::I32, 2));
+    let mut cut_short = 0;
+    for seed in 0..schedules(600) {
+        let mut rng = Rng::new(seed);
+        let fabric = &mut fabrics[rng.below(2)];
+        fabric.renew(Faults::random(seed, faults), seed);
+        let deadline = Duration::from_micros(rng.below(3000) as u64);
+        let short = Call { deadline: Some(deadline), ..call(fabric, Format::I32, seed, 8) };
+        let outcomes = fabric.run(&[short]).unwrap_or_else(|stuck| panic!("seed {seed}: {stuck}"));
+        cut_short += u64::from(outcomes.iter().any(|results| results[0].is_err()));
+        fabric.renew(Faults::random(!seed, faults), seed);
+        let calls = [call(fabric, Format::I32, !seed, 5)];
+        inputs::run_and_check(&format!("seed {seed}"), fabric, &calls)
+            .unwrap_or_else(|stuck| panic!("{seed}: {stuck}"));
+    }
+    assert!(cut_short > schedules(600) / 3, "only {cut_short} generations ended in the middle");
 }
 
 /// Far worse than any network, on a larger tree.

@@ -113,6 +113,15 @@ impl Plan {
         index as u16 + 1
     }
 
+    /// Per child of a switch the ranks below it.
+    pub(super) fn ranks_below(&self, index: usize) -> Vec<Vec<u32>> {
+        let below = |end: &End| match *end {
+            End::Host(rank) => vec![rank as u32],
+            End::Switch(below, _) => self.ranks_below(below).concat(),
+        };
+        self.switches[index].children.iter().map(below).collect()
+    }
+
     pub(super) fn leaf(&self, rank: usize) -> usize {
         self.ranks[rank].0
     }

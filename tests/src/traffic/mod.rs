@@ -35,7 +35,7 @@ pub struct Mix {
     pub ordinary: usize,
     /// Reduction packets with a wrong field or spoiled, per 100.
     pub spoiled: usize,
-    /// Partial sums with random bits for lanes and bias, per 100 partials: what a broken switch might send.
+    /// Contributions with exponents that can't be and partial sums of random bits, per 100: what a broken sender might send.
     pub garbage: usize,
 }
 
@@ -163,9 +163,15 @@ impl<'a> Traffic<'a> {
             header.opcode = Opcode::Partial;
             header.plane = plane;
         }
-        if header.opcode == Opcode::Partial && self.rng.chance(self.mix.garbage, 100) {
-            self.rng.fill(&mut content.words);
-            content.bias = self.rng.next_u64();
+        if self.rng.chance(self.mix.garbage, 100) {
+            if header.opcode == Opcode::Partial {
+                self.rng.fill(&mut content.words);
+                content.bias = self.rng.next_u64();
+            }
+            // Exponents that contradict each other, or far from all others.
+            let base = i64::from(content.exp_max);
+            content.exp_max = self.rng.between(base - 20, base + 300).clamp(0, 0xFFFF) as u16;
+            content.exp_min = self.rng.between(base - 300, base + 20).clamp(0, 0xFFFF) as u16;
         }
         header.member = member.member;
         header.contributions = member.ranks();
