@@ -60,7 +60,7 @@ fn tree(rng: &mut Rng, inputs: &[Input], depth: u32) -> Tree {
             _ => Tree::Field(rng.below(inputs.len() as u64) as usize),
         };
     }
-    let mut sub = |rng: &mut Rng| Box::new(tree(rng, inputs, depth - 1));
+    let sub = |rng: &mut Rng| Box::new(tree(rng, inputs, depth - 1));
     match rng.below(17) {
         0 | 1 => Tree::Op("+", sub(rng), sub(rng)),
         2 | 3 => Tree::Op("-", sub(rng), sub(rng)),

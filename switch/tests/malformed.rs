@@ -52,6 +52,25 @@ fn errors_say_where_and_what() {
     assert!(error(&b.json.to_string()).contains("major version 2"));
 }
 
+/// BMv2 would never come back from these.
+#[test]
+fn endless_loops_end() {
+    let mut b = Builder::new();
+    b.states(json!([common::state("start", vec![], Some("start"))]));
+    let mut switch = b.switch();
+    switch.process(1, &[1, 2, 3], 0, &mut Vec::new());
+    assert_eq!(switch.faults().loops_cut, 1);
+    let mut b = Builder::new();
+    let action = b.action("nothing", &[], vec![]);
+    b.run(0, action);
+    b.json["pipelines"][0]["tables"][0]["next_tables"]["nothing"] = json!("tbl_nothing");
+    let mut switch = b.switch();
+    let mut out = Vec::new();
+    switch.process(1, &[1, 2, 3], 0, &mut out);
+    assert_eq!(switch.faults().loops_cut, 1);
+    assert!(out.is_empty());
+}
+
 /// Number of values inside a document, itself included.
 fn count(value: &Value) -> usize {
     1 + match value {

@@ -2,7 +2,11 @@
 
 pub(crate) mod calc;
 pub(crate) mod hash;
+mod headers;
+mod lookup;
 pub(crate) mod meter;
+mod parse;
+mod rare;
 mod run;
 pub(crate) mod state;
 pub(crate) mod table;

@@ -1,8 +1,8 @@
 //! The interpreter.
 
-use super::state::{Resolved, State};
-use super::{PacketState, RuntimeFaults, wide, wire};
-use crate::program::op::{END, HeaderPick, KeyPart, KeySource, Loc, Op, Pc, SelectCase};
+use super::state::State;
+use super::{PacketState, RuntimeFaults, wide};
+use crate::program::op::{END, Loc, Op, Pc};
 use crate::program::{Program, StdField};
 
 /// Memory and state of one switch.
@@ -14,13 +14,16 @@ pub(crate) struct Machine {
     pub(crate) faults: RuntimeFaults,
     drop_port: u64,
     /// Packed key of the table or select at hand.
-    key: Vec<u64>,
-    masked: Vec<u64>,
-    bytes: Vec<u8>,
+    pub(super) key: Vec<u64>,
+    pub(super) masked: Vec<u64>,
+    pub(super) bytes: Vec<u8>,
 }
 
+/// Jumps back that one run of a pipeline or parser may make. A right program makes a few per header.
+const MAX_LOOPS: u32 = 1 << 20;
+
 /// A parser error: ends the parser.
-struct ParserError(u64);
+pub(super) struct ParserError(pub(super) u64);
 
 #[inline(always)]
 fn shl(value: u64, count: u64) -> u64 {
@@ -48,12 +51,12 @@ impl Machine {
     }
 
     #[inline(always)]
-    fn get(&self, at: Loc) -> u64 {
+    pub(super) fn get(&self, at: Loc) -> u64 {
         self.mem[at as usize]
     }
 
     #[inline(always)]
-    fn set(&mut self, at: Loc, value: u64) {
+    pub(super) fn set(&mut self, at: Loc, value: u64) {
         self.mem[at as usize] = value;
     }
 
@@ -75,36 +78,52 @@ impl Machine {
     pub(crate) fn run(&mut self, program: &Program, packet: &mut PacketState, frame: &[u8], start: Pc) {
         let mut pc = start as usize;
         let mut back: Pc = END;
+        let mut fuel = MAX_LOOPS;
         let ops = program.code.ops.as_slice();
+        // A jump back may be part of an endless loop.
+        macro_rules! go {
+            ($to:expr) => {{
+                let to = $to as usize;
+                if to < pc {
+                    if fuel == 0 {
+                        self.faults.loops_cut += 1;
+                        self.mark_to_drop(program);
+                        return;
+                    }
+                    fuel -= 1;
+                }
+                pc = to;
+            }};
+        }
         loop {
             let op = ops[pc];
             pc += 1;
             match op {
                 Op::End => return,
-                Op::Jump { to } => pc = to as usize,
+                Op::Jump { to } => go!(to),
                 Op::JumpZero { a, to } => {
                     if self.get(a) == 0 {
-                        pc = to as usize;
+                        go!(to);
                     }
                 }
                 Op::JumpNonZero { a, to } => {
                     if self.get(a) != 0 {
-                        pc = to as usize;
+                        go!(to);
                     }
                 }
                 Op::JumpCmp { a, b, cmp, to } => {
                     if cmp.holds(self.get(a).cmp(&self.get(b))) {
-                        pc = to as usize;
+                        go!(to);
                     }
                 }
                 Op::JumpCmpSigned { a, b, cmp, to } => {
                     if cmp.holds((self.get(a) as i64).cmp(&(self.get(b) as i64))) {
-                        pc = to as usize;
+                        go!(to);
                     }
                 }
                 Op::JumpCmpWide { a, b, n, cmp, signed, to } => {
                     if cmp.holds(wide::compare(self.slice(a, n), self.slice(b, n), signed)) {
-                        pc = to as usize;
+                        go!(to);
                     }
                 }
                 Op::Mov { d, a, mask } => self.set(d, self.get(a) & mask),
@@ -218,13 +237,13 @@ impl Machine {
                 }
                 Op::RegisterWrite { a, register, index } => self.register_write(a, register, index),
                 Op::Apply { table } => match self.apply(program, packet, frame, table) {
-                    (END, next) => pc = next as usize,
+                    (END, next) => go!(next),
                     (code, next) => {
                         back = next;
                         pc = code as usize;
                     }
                 },
-                Op::Return => pc = back as usize,
+                Op::Return => go!(back),
                 Op::Exit => packet.exit = true,
                 Op::CheckExit => {
                     if packet.exit {
@@ -232,7 +251,7 @@ impl Machine {
                     }
                 }
                 Op::Select { select } => match self.select(program, packet, frame, select) {
-                    Ok(to) => pc = to as usize,
+                    Ok(to) => go!(to),
                     Err(ParserError(code)) => {
                         packet.error = Some(code);
                         return;
@@ -274,20 +293,20 @@ impl Machine {
     }
 
     #[inline(always)]
-    fn slice(&self, at: Loc, n: u16) -> &[u64] {
+    pub(super) fn slice(&self, at: Loc, n: u16) -> &[u64] {
         &self.mem[at as usize..at as usize + usize::from(n)]
     }
 
     #[inline(always)]
-    fn slice_mut(&mut self, at: Loc, n: u16) -> &mut [u64] {
+    pub(super) fn slice_mut(&mut self, at: Loc, n: u16) -> &mut [u64] {
         &mut self.mem[at as usize..at as usize + usize::from(n)]
     }
 
-    fn divided(&mut self, fine: bool) {
+    pub(super) fn divided(&mut self, fine: bool) {
         self.faults.division_by_zero += u64::from(!fine);
     }
 
-    fn divide_wide(&mut self, d: Loc, a: Loc, b: Loc, n: u16, quotient: bool) {
+    pub(super) fn divide_wide(&mut self, d: Loc, a: Loc, b: Loc, n: u16, quotient: bool) {
         let result = wide::div_mod(self.slice(a, n), self.slice(b, n), quotient);
         self.divided(result.is_some());
         match result {
@@ -297,7 +316,7 @@ impl Machine {
     }
 
     #[inline]
-    fn register_read(&mut self, d: Loc, n: usize, register: u32, index: Loc) {
+    pub(super) fn register_read(&mut self, d: Loc, n: usize, register: u32, index: Loc) {
         let index = self.get(index) as usize;
         let register = &self.state.registers[register as usize];
         let limbs = register.limbs;
@@ -317,7 +336,7 @@ impl Machine {
     }
 
     #[inline]
-    fn register_write(&mut self, a: Loc, register: u32, index: Loc) {
+    pub(super) fn register_write(&mut self, a: Loc, register: u32, index: Loc) {
         let index = self.get(index) as usize;
         let register = &mut self.state.registers[register as usize];
         let limbs = register.limbs;
@@ -329,532 +348,9 @@ impl Machine {
         register.cells[index * limbs..(index + 1) * limbs].copy_from_slice(from);
     }
 
-    fn mark_to_drop(&mut self, program: &Program) {
+    pub(super) fn mark_to_drop(&mut self, program: &Program) {
         self.set_std(program, StdField::EgressSpec, self.drop_port);
         self.set_std(program, StdField::McastGrp, 0);
-    }
-
-    /// Packs a key. `false`: a lookahead went beyond the packet.
-    #[inline]
-    fn pack(
-        &mut self,
-        program: &Program,
-        packet: &PacketState,
-        frame: &[u8],
-        parts: &[KeyPart],
-        limbs: usize,
-    ) -> bool {
-        self.key.clear();
-        self.key.resize(limbs, 0);
-        for part in parts {
-            if part.valid != Loc::MAX && self.mem[part.valid as usize] == 0 {
-                continue;
-            }
-            let n = usize::from(part.limbs);
-            let from = match part.source {
-                KeySource::Memory(at) => at as usize,
-                KeySource::Last { access, next } => {
-                    let access = &program.code.accesses[access as usize];
-                    let index = (self.mem[next as usize] as usize).wrapping_sub(1);
-                    match access.offsets.get(index) {
-                        Some(at) => *at as usize,
-                        None => {
-                            self.faults.stack_out_of_range += 1;
-                            continue;
-                        }
-                    }
-                }
-                KeySource::Lookahead { offset, bits } => {
-                    let at = packet.parsed * 8 + offset as usize;
-                    if at + bits as usize > frame.len() * 8 {
-                        return false;
-                    }
-                    let key = &mut self.key[usize::from(part.limb)..usize::from(part.limb) + n];
-                    if n > 1 {
-                        wire::read_value(frame, at, bits, key);
-                    } else {
-                        key[0] |= wire::read_bits(frame, at, bits) << part.shift;
-                    }
-                    continue;
-                }
-            };
-            if n == 1 {
-                self.key[usize::from(part.limb)] |= self.mem[from] << part.shift;
-            } else {
-                self.key[usize::from(part.limb)..][..n].copy_from_slice(&self.mem[from..from + n]);
-            }
-        }
-        true
-    }
-
-    /// Looks a table up. Returns the code of the action (`END`: none) and where to go on after it.
-    #[inline]
-    fn apply(&mut self, program: &Program, packet: &PacketState, frame: &[u8], table: u32) -> (Pc, Pc) {
-        let spec = &program.tables[table as usize];
-        self.pack(program, packet, frame, &spec.parts, spec.key_limbs);
-        for (limb, mask) in self.key.iter_mut().zip(&spec.static_mask) {
-            *limb &= mask;
-        }
-        let table = &mut self.state.tables[table as usize];
-        let handle = table.lookup(&self.key, &mut self.masked);
-        if let Some(entry) = handle.and_then(|h| table.entry_mut(h)) {
-            if spec.has_counter {
-                entry.counter.packets = entry.counter.packets.wrapping_add(1);
-                entry.counter.bytes = entry.counter.bytes.wrapping_add(packet.ingress_length);
-            }
-            if spec.supports_timeout {
-                entry.last_hit_us = packet.now_us;
-                entry.reported = false;
-            }
-            if let Some((target, mask, unit)) = spec.direct_meter {
-                let colour = match &mut entry.meter {
-                    Some(meter) => meter.execute(unit, packet.ingress_length, packet.now_us),
-                    None => 0,
-                };
-                self.mem[target as usize] = colour & mask;
-            }
-        }
-        let target = match handle.and_then(|h| table.entry(h)) {
-            Some(entry) => &entry.target,
-            None => &table.default,
-        };
-        let hit = handle.is_some();
-        let profile = spec.profile.map(|p| &self.state.profiles[p as usize]);
-        let (mem, bytes, calls) = (&self.mem, &mut self.bytes, &mut self.state.calls);
-        let resolved = State::resolve(
-            target,
-            profile,
-            |action| spec.next_of(action, hit),
-            spec.miss_next,
-            || match spec.selector {
-                Some(calc) => {
-                    let calculation = &program.calculations[calc as usize];
-                    calculation.gather(program, mem, frame.get(packet.parsed..).unwrap_or(&[]), bytes);
-                    calculation.algorithm.hash(bytes, &mut calls[calc as usize])
-                }
-                None => 0,
-            },
-        );
-        match resolved {
-            Resolved::Call { code, next, args } => {
-                let params = program.layout.params as usize;
-                self.mem[params..params + args.len()].copy_from_slice(args);
-                (code, next)
-            }
-            Resolved::Nothing { next } => (END, next),
-        }
-    }
-
-    #[inline]
-    fn select(
-        &mut self,
-        program: &Program,
-        packet: &PacketState,
-        frame: &[u8],
-        select: u32,
-    ) -> Result<Pc, ParserError> {
-        let select = &program.code.selects[select as usize];
-        if !self.pack(program, packet, frame, &select.parts, select.limbs) {
-            return Err(ParserError(program.errors.packet_too_short));
-        }
-        for case in &select.cases {
-            match case {
-                SelectCase::Value { value, mask, to } => {
-                    if self.key.iter().zip(mask).zip(value).all(|((k, m), v)| k & m == *v) {
-                        return Ok(*to);
-                    }
-                }
-                SelectCase::ValueSet { set, mask, to } => {
-                    let packed = |member: &Vec<u8>| {
-                        let mut key = vec![0u64; select.limbs];
-                        let total: u32 = select.field_bits.iter().sum();
-                        let mut at = member.len() * 8 - (total as usize).min(member.len() * 8);
-                        for (part, bits) in select.parts.iter().zip(&select.field_bits) {
-                            let mut limbs = vec![0u64; usize::from(part.limbs)];
-                            wire::read_value(member, at, *bits, &mut limbs);
-                            for (i, limb) in limbs.iter().enumerate() {
-                                key[usize::from(part.limb) + i] |= limb << part.shift;
-                            }
-                            at += *bits as usize;
-                        }
-                        key
-                    };
-                    let found = self.state.value_sets[*set as usize].iter().any(|member| {
-                        packed(member).iter().zip(&self.key).zip(mask).all(|((v, k), m)| k & m == v & m)
-                    });
-                    if found {
-                        return Ok(*to);
-                    }
-                }
-            }
-        }
-        Ok(select.default)
-    }
-
-    fn parse(
-        &mut self,
-        program: &Program,
-        packet: &mut PacketState,
-        frame: &[u8],
-        op: Op,
-    ) -> Result<(), ParserError> {
-        let errors = &program.errors;
-        match op {
-            Op::Extract { header } => self.extract(program, packet, frame, header, None),
-            Op::ExtractNext { stack } => {
-                let stack = &program.layout.stacks[stack as usize];
-                let at = self.get(stack.next) as usize;
-                let Some(header) = stack.headers.get(at) else {
-                    return Err(ParserError(errors.stack_out_of_bounds));
-                };
-                self.extract(program, packet, frame, *header, None)?;
-                self.set(stack.next, at as u64 + 1);
-                Ok(())
-            }
-            Op::ExtractUnionNext { stack, member } => {
-                let stack = &program.layout.union_stacks[stack as usize];
-                let at = self.get(stack.next) as usize;
-                let Some(element) = stack.elements.get(at) else {
-                    return Err(ParserError(errors.stack_out_of_bounds));
-                };
-                self.extract(program, packet, frame, element[member as usize], None)?;
-                self.set(stack.next, at as u64 + 1);
-                Ok(())
-            }
-            Op::ExtractVariable { header, bits } => {
-                let bits = self.get(bits);
-                self.extract(program, packet, frame, header, Some(bits))
-            }
-            Op::ExtractNextVariable { stack, bits } => {
-                let stack = &program.layout.stacks[stack as usize];
-                let at = self.get(stack.next) as usize;
-                let Some(header) = stack.headers.get(at) else {
-                    return Err(ParserError(errors.stack_out_of_bounds));
-                };
-                let bits = self.get(bits);
-                self.extract(program, packet, frame, *header, Some(bits))?;
-                self.set(stack.next, at as u64 + 1);
-                Ok(())
-            }
-            Op::Lookahead { d, n, offset, bits } => {
-                let at = packet.parsed * 8 + offset as usize;
-                if at + bits as usize > frame.len() * 8 {
-                    return Err(ParserError(errors.packet_too_short));
-                }
-                wire::read_value(frame, at, bits, self.slice_mut(d, n));
-                Ok(())
-            }
-            Op::Advance { bits } => {
-                let bits = self.get(bits);
-                if !bits.is_multiple_of(8) {
-                    return Err(ParserError(errors.invalid_argument));
-                }
-                if ((frame.len() - packet.parsed) as u64) < bits / 8 {
-                    return Err(ParserError(errors.packet_too_short));
-                }
-                packet.parsed += (bits / 8) as usize;
-                Ok(())
-            }
-            Op::ParserError { error } => Err(ParserError(self.get(error))),
-            _ => Ok(()),
-        }
-    }
-
-    #[inline]
-    fn extract(
-        &mut self,
-        program: &Program,
-        packet: &mut PacketState,
-        frame: &[u8],
-        header: u32,
-        variable_bits: Option<u64>,
-    ) -> Result<(), ParserError> {
-        let spec = &program.layout.headers[header as usize];
-        let rest = frame.get(packet.parsed..).unwrap_or(&[]);
-        let mut len = spec.bytes as usize;
-        let mut bits = 0;
-        if let (Some((field, len_at)), Some(given)) = (spec.variable, variable_bits) {
-            if given % 8 != 0 {
-                return Err(ParserError(program.errors.invalid_argument));
-            }
-            len += (given / 8) as usize;
-            if rest.len() < len {
-                return Err(ParserError(program.errors.packet_too_short));
-            }
-            if given > u64::from(spec.fields[field as usize].bits) {
-                return Err(ParserError(program.errors.header_too_short));
-            }
-            bits = given as u32;
-            self.set(len_at, given);
-        }
-        let Some(bytes) = rest.get(..len) else {
-            return Err(ParserError(program.errors.packet_too_short));
-        };
-        wire::extract(spec, bytes, bits, &mut self.mem);
-        packet.parsed += len;
-        self.mark_valid(program, header);
-        Ok(())
-    }
-
-    #[inline]
-    fn mark_valid(&mut self, program: &Program, header: u32) {
-        let spec = &program.layout.headers[header as usize];
-        self.set(spec.valid, 1);
-        for peer in &spec.union_peers {
-            self.set(program.layout.headers[*peer as usize].valid, 0);
-        }
-    }
-
-    fn add_header(&mut self, program: &Program, packet: &mut PacketState, header: u32) {
-        let spec = &program.layout.headers[header as usize];
-        if self.get(spec.valid) == 0 {
-            self.mem[spec.base as usize..(spec.base + spec.limbs) as usize].fill(0);
-            if let Some((_, len)) = spec.variable {
-                self.set(len, 0);
-            }
-            self.mark_valid(program, header);
-            packet.length = packet.length.wrapping_add(spec.bytes.into());
-        }
-    }
-
-    fn remove_header(&mut self, program: &Program, packet: &mut PacketState, header: u32) {
-        let spec = &program.layout.headers[header as usize];
-        if self.get(spec.valid) != 0 {
-            let len = wire::header_len(spec, &self.mem);
-            packet.length = packet.length.wrapping_sub(len as u64);
-            self.set(spec.valid, 0);
-        }
-    }
-
-    fn picked(&mut self, program: &Program, pick: HeaderPick) -> Option<u32> {
-        if pick.index == Loc::MAX {
-            return Some(pick.id);
-        }
-        let index = self.get(pick.index);
-        let group = &program.code.groups[pick.id as usize];
-        let found = usize::try_from(index).ok().and_then(|i| group.get(i)).copied();
-        self.faults.stack_out_of_range += u64::from(found.is_none());
-        found
-    }
-
-    fn assign_header(&mut self, program: &Program, to: u32, from: u32) {
-        let (to_spec, from_spec) =
-            (&program.layout.headers[to as usize], &program.layout.headers[from as usize]);
-        if self.get(from_spec.valid) == 0 && !from_spec.metadata {
-            self.set(to_spec.valid, 0);
-            return;
-        }
-        self.mark_valid(program, to);
-        let from = from_spec.base as usize;
-        self.mem.copy_within(from..from + from_spec.limbs as usize, to_spec.base as usize);
-        if let (Some((_, a)), Some((_, b))) = (to_spec.variable, from_spec.variable) {
-            self.set(a, self.get(b));
-        }
-    }
-
-    /// Moves a header with its validity, valid or not.
-    fn move_header(&mut self, program: &Program, to: u32, from: u32) {
-        let (to, from) = (&program.layout.headers[to as usize], &program.layout.headers[from as usize]);
-        self.set(to.valid, self.get(from.valid));
-        let start = from.base as usize;
-        self.mem.copy_within(start..start + from.limbs as usize, to.base as usize);
-        if let (Some((_, a)), Some((_, b))) = (to.variable, from.variable) {
-            self.set(a, self.get(b));
-        }
-    }
-
-    fn equal(&self, program: &Program, a: u32, b: u32) -> bool {
-        let (a, b) = (&program.layout.headers[a as usize], &program.layout.headers[b as usize]);
-        let valid = |h: &crate::program::layout::HeaderLoc| h.metadata || self.get(h.valid) != 0;
-        valid(a)
-            && valid(b)
-            && self.mem[a.base as usize..(a.base + a.limbs) as usize]
-                == self.mem[b.base as usize..(b.base + b.limbs) as usize]
-            && wire::header_len(a, &self.mem) == wire::header_len(b, &self.mem)
-    }
-
-    /// Operations that few packets need. True: the pipeline ends here.
-    #[cold]
-    #[inline(never)]
-    fn rare(&mut self, program: &Program, packet: &mut PacketState, frame: &[u8], op: Op) -> bool {
-        match op {
-            Op::LoadIndexed { d, access, index } => {
-                let index = self.get(index);
-                self.load(program, d, access, index);
-            }
-            Op::LoadLast { d, access, next } => {
-                let index = self.get(next).wrapping_sub(1);
-                self.load(program, d, access, index);
-            }
-            Op::StoreIndexed { a, access, index } => {
-                let index = self.get(index);
-                self.store(program, a, access, index);
-            }
-            Op::StoreLast { a, access, next } => {
-                let index = self.get(next).wrapping_sub(1);
-                self.store(program, a, access, index);
-            }
-            Op::Meter { d, meter, index } => {
-                let index = self.get(index) as usize;
-                let unit = program.meters[meter as usize].unit;
-                match self.state.meters[meter as usize].get_mut(index) {
-                    Some(slot) => {
-                        let colour = slot
-                            .as_mut()
-                            .map_or(0, |m| m.execute(unit, packet.ingress_length, packet.now_us));
-                        self.set(d, colour);
-                    }
-                    None => self.faults.index_out_of_range += 1,
-                }
-            }
-            Op::AddHeaderIndexed { group, index } => {
-                if let Some(h) = self.picked(program, HeaderPick { id: group, index }) {
-                    self.add_header(program, packet, h);
-                }
-            }
-            Op::RemoveHeaderIndexed { group, index } => {
-                if let Some(h) = self.picked(program, HeaderPick { id: group, index }) {
-                    self.remove_header(program, packet, h);
-                }
-            }
-            Op::AssignHeader { to, from } => self.assign_header(program, to, from),
-            Op::AssignHeaderIndexed { to, from } => {
-                if let (Some(to), Some(from)) = (self.picked(program, to), self.picked(program, from)) {
-                    self.assign_header(program, to, from);
-                }
-            }
-            Op::AssignStack { to, from } => {
-                let (to, from) = (&program.layout.stacks[to as usize], &program.layout.stacks[from as usize]);
-                self.set(to.next, self.get(from.next));
-                for (t, f) in to.headers.iter().zip(&from.headers) {
-                    self.assign_header(program, *t, *f);
-                }
-            }
-            Op::Push { stack, count } => {
-                let count = self.get(count);
-                self.push(program, stack, count);
-            }
-            Op::Pop { stack, count } => {
-                let count = self.get(count);
-                self.pop(program, stack, count);
-            }
-            Op::AssignVariable { to, from } => {
-                let headers = &program.layout.headers;
-                let (t, f) = (&headers[to.header as usize], &headers[from.header as usize]);
-                let (tf, ff) = (&t.fields[to.field as usize], &f.fields[from.field as usize]);
-                if let (Some((_, t_len)), Some((_, f_len))) = (t.variable, f.variable) {
-                    let bits = self.get(f_len).min(tf.bits.into());
-                    let n = usize::from(tf.limbs.min(ff.limbs));
-                    self.mem.copy_within(ff.at as usize..ff.at as usize + n, tf.at as usize);
-                    self.mem[tf.at as usize + n..tf.at as usize + usize::from(tf.limbs)].fill(0);
-                    self.set(t_len, bits);
-                }
-            }
-            Op::HeaderEqual { d, a, b } => {
-                let equal = match (self.picked(program, a), self.picked(program, b)) {
-                    (Some(a), Some(b)) => self.equal(program, a, b),
-                    _ => false,
-                };
-                self.set(d, u64::from(equal));
-            }
-            Op::Hash { d, base, size, calculation } => {
-                let calc = &program.calculations[calculation as usize];
-                let payload = frame.get(packet.parsed..).unwrap_or(&[]);
-                calc.gather(program, &self.mem, payload, &mut self.bytes);
-                let hash = calc.algorithm.hash(&self.bytes, &mut self.state.calls[calculation as usize]);
-                let (base, size) = (self.get(base), self.get(size).max(1));
-                self.set(d, (hash % size).wrapping_add(base));
-            }
-            Op::Random { d, low, high } => {
-                let (low, high) = (self.get(low), self.get(high));
-                if low <= high {
-                    let random = self.state.next_random();
-                    let value = match (high - low).checked_add(1) {
-                        Some(span) => low + ((u128::from(random) * u128::from(span)) >> 64) as u64,
-                        None => random,
-                    };
-                    self.set(d, value);
-                }
-            }
-            Op::Digest { list } => packet.digest = self.get(list) as u16,
-            Op::Clone { session, fields } => {
-                packet.clone = Some((self.get(session) as u16 & 0x7fff, self.get(fields) as u16));
-            }
-            Op::Resubmit { fields } => packet.resubmit = self.get(fields) as u16,
-            Op::Recirculate { fields } => packet.recirculate = self.get(fields) as u16,
-            Op::Truncate { length } => packet.truncate = packet.truncate.min(self.get(length)),
-            Op::Assert { a, message } if self.get(a) == 0 => {
-                // BMv2 would abort; here the packet is dropped.
-                tracing::error!("{}", program.code.messages[message as usize].text);
-                self.faults.asserts_failed += 1;
-                self.mark_to_drop(program);
-                packet.exit = true;
-                return true;
-            }
-            Op::Log { message } => {
-                let message = &program.code.messages[message as usize];
-                let args = message.args.iter().map(|(at, n)| decimal(self.slice(*at, *n)));
-                tracing::info!("{}", fill_in(&message.text, args));
-            }
-            _ => {}
-        }
-        false
-    }
-
-    fn load(&mut self, program: &Program, d: Loc, access: u32, index: u64) {
-        let access = &program.code.accesses[access as usize];
-        let n = usize::from(access.limbs);
-        match usize::try_from(index).ok().and_then(|i| access.offsets.get(i)) {
-            Some(at) => self.mem.copy_within(*at as usize..*at as usize + n, d as usize),
-            None => {
-                self.faults.stack_out_of_range += 1;
-                self.mem[d as usize..d as usize + n].fill(0);
-            }
-        }
-    }
-
-    fn store(&mut self, program: &Program, a: Loc, access: u32, index: u64) {
-        let access = &program.code.accesses[access as usize];
-        let n = usize::from(access.limbs);
-        match usize::try_from(index).ok().and_then(|i| access.offsets.get(i)) {
-            Some(at) => self.mem.copy_within(a as usize..a as usize + n, *at as usize),
-            None => self.faults.stack_out_of_range += 1,
-        }
-    }
-
-    /// P4_16's `push_front`: new elements are invalid.
-    fn push(&mut self, program: &Program, stack: u32, count: u64) {
-        let stack = &program.layout.stacks[stack as usize];
-        let size = stack.headers.len();
-        let count = usize::try_from(count).unwrap_or(size).min(size);
-        if count == 0 {
-            return;
-        }
-        let next = (self.get(stack.next) as usize + count).min(size);
-        self.set(stack.next, next as u64);
-        for i in (count..size).rev() {
-            self.move_header(program, stack.headers[i], stack.headers[i - count]);
-        }
-        for header in &stack.headers[..count] {
-            self.set(program.layout.headers[*header as usize].valid, 0);
-        }
-    }
-
-    fn pop(&mut self, program: &Program, stack: u32, count: u64) {
-        let stack = &program.layout.stacks[stack as usize];
-        let size = stack.headers.len();
-        let count = usize::try_from(count).unwrap_or(size).min(size);
-        if count == 0 {
-            return;
-        }
-        let next = self.get(stack.next).saturating_sub(count as u64);
-        self.set(stack.next, next);
-        for i in 0..size - count {
-            self.move_header(program, stack.headers[i], stack.headers[i + count]);
-        }
-        for header in &stack.headers[size - count..] {
-            self.set(program.layout.headers[*header as usize].valid, 0);
-        }
     }
 
     /// True if the code leaves something other than 0 in the limb.
@@ -875,40 +371,4 @@ impl Machine {
         calc.gather(program, &self.mem, payload, &mut self.bytes);
         calc.algorithm.hash(&self.bytes, &mut self.state.calls[calculation as usize])
     }
-}
-
-/// Decimal digits of a value.
-fn decimal(limbs: &[u64]) -> String {
-    let mut limbs = limbs.to_vec();
-    let mut parts = Vec::new();
-    while limbs.iter().any(|l| *l != 0) {
-        let mut rest: u128 = 0;
-        for limb in limbs.iter_mut().rev() {
-            let value = (rest << 64) | u128::from(*limb);
-            *limb = (value / 1_000_000_000) as u64;
-            rest = value % 1_000_000_000;
-        }
-        parts.push(rest as u64);
-    }
-    match parts.split_last() {
-        None => "0".to_owned(),
-        Some((top, low)) => low.iter().rev().fold(top.to_string(), |text, part| format!("{text}{part:09}")),
-    }
-}
-
-/// Replaces each `{}` by the next argument.
-fn fill_in(text: &str, mut args: impl Iterator<Item = String>) -> String {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find('{') {
-        let Some(end) = rest[at..].find('}') else { break };
-        out.push_str(&rest[..at]);
-        match args.next() {
-            Some(arg) => out.push_str(&arg),
-            None => out.push_str(&rest[at..=at + end]),
-        }
-        rest = &rest[at + end + 1..];
-    }
-    out.push_str(rest);
-    out
 }

@@ -33,7 +33,7 @@ pub(crate) type Fields<'a> = &'a [(&'a str, u32, bool)];
 fn header_type(id: usize, name: &str, fields: Fields) -> Value {
     let mut list: Vec<Value> = fields.iter().map(|(n, w, s)| json!([n, w, s])).collect();
     let total: u32 = fields.iter().map(|(_, w, _)| w).sum();
-    if total % 8 != 0 {
+    if !total.is_multiple_of(8) {
         list.push(json!(["_padding", 8 - total % 8, false]));
     }
     json!({"name": name, "id": id, "fields": list})
