@@ -348,7 +348,7 @@ impl Discovery {
     fn arp(&mut self, at: Port, frame: &[u8], actions: &mut Vec<Action>) {
         let Ok(arp) = Arp::parse(frame) else { return };
         let is_new = self.learn(at, arp.sender_ip, arp.sender_mac, actions);
-        if !is_new && !self.hosts.get(&arp.sender_ip).is_some_and(|host| host.attachment.at == at) {
+        if !is_new && self.hosts.get(&arp.sender_ip).is_none_or(|host| host.attachment.at != at) {
             return;
         }
         if arp.operation != ArpOperation::Request || arp.target_ip == arp.sender_ip {

@@ -243,7 +243,7 @@ impl Jobs {
         id
     }
 
-    /// A rank leaves in good order.
+    /// A rank leaves: in good order, or because the generation has ended for it.
     pub fn leave(
         &mut self,
         now: Instant,
@@ -268,7 +268,14 @@ impl Jobs {
         tracing::info!(name = %job.name, rank, generation = job.generation, "rank left");
         self.by_member.remove(&member_id);
         let mut actions = vec![Action::End(member_id)];
-        self.departed(now, id, rank, &mut actions);
+        if request.failure.is_empty() {
+            self.departed(now, id, rank, &mut actions);
+        } else {
+            // The ranks no longer agree on what is done: nobody can go on.
+            let missing = request.missing_ranks.iter().filter_map(|rank| u16::try_from(*rank).ok());
+            let missing = missing.take(MAX_MISSING).collect();
+            self.close(id, format!("rank {rank} reports: {}", request.failure), missing, &mut actions);
+        }
         Ok(actions)
     }
 

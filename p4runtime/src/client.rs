@@ -82,6 +82,8 @@ impl ClientConfig {
 pub struct Mastership {
     /// Whether this client may write.
     pub is_primary: bool,
+    /// Whether any client may; BMv2's server never says that there is none.
+    pub has_primary: bool,
     /// Highest election id that the switch knows.
     pub election_id: u128,
     /// What the switch said, if this client is not primary.

@@ -71,11 +71,10 @@ async fn look(args: &StatusArgs, deadline: Instant) -> Result<StatusResponse, St
     let call = async {
         let endpoint = Channel::from_shared(target)
             .map_err(|error| format!("controller {}: {error}", args.controller))?;
-        let channel = endpoint.connect().await.map_err(|error| {
-            let cause =
-                std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-            format!("controller {}: {error}{cause}", args.controller)
-        })?;
+        let channel = endpoint
+            .connect()
+            .await
+            .map_err(|error| format!("controller {}: {}", args.controller, chain(&error)))?;
         let mut client = ControllerClient::new(channel).max_decoding_message_size(64 << 20);
         let response = client.status(api::StatusRequest { counters: args.counters }).await;
         response
@@ -85,6 +84,17 @@ async fn look(args: &StatusArgs, deadline: Instant) -> Result<StatusResponse, St
     let patience = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(500));
     let slow = |_| format!("controller {}: no answer within {patience:?}", args.controller);
     tokio::time::timeout(patience, call).await.map_err(slow)?
+}
+
+/// An error with its causes: the transport's own says no more than "transport error".
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
 }
 
 impl StatusArgs {

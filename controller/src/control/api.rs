@@ -17,7 +17,7 @@ use super::{Membership, Request};
 use crate::jobs::{JoinError, LeaveError, MemberId};
 
 /// Pings find out that an agent's machine is gone, when nothing ends its connection.
-const PING: std::time::Duration = std::time::Duration::from_secs(2);
+const PING: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Serves until the task is ended.
 pub(super) async fn serve(listener: TcpListener, requests: mpsc::Sender<Request>, announce: Ipv4Addr) {

@@ -131,7 +131,7 @@ impl Run {
 
     fn leave(&mut self, rank: u32, generation: u32) -> Result<(), LeaveError> {
         let request =
-            northbound::LeaveRequest { job: "train".to_owned(), group: String::new(), rank, generation };
+            northbound::LeaveRequest { job: "train".to_owned(), rank, generation, ..Default::default() };
         let actions = self.jobs.leave(self.now, &request)?;
         self.perform(actions);
         Ok(())
@@ -347,6 +347,25 @@ fn l1_a_rank_that_left_is_named_after_the_linger_time() {
     // Its own stream ends later: no news.
     run.disconnect(members[0]);
     run.disconnect(members[1]);
+}
+
+#[test]
+fn a_rank_that_reports_a_failure_ends_the_group_at_once() {
+    let (mut run, members) = Run::running(3);
+    let request = northbound::LeaveRequest {
+        job: "train".to_owned(),
+        generation: 1001,
+        failure: "allreduce 4 exceeded its deadline".to_owned(),
+        missing_ranks: vec![2, 70_000],
+        ..Default::default()
+    };
+    let actions = run.jobs.leave(run.now, &request).unwrap();
+    run.perform(actions);
+    for &other in &members[1..] {
+        assert_eq!(run.closed(other).reason, "rank 0 reports: allreduce 4 exceeded its deadline");
+        assert_eq!(run.closed(other).missing_ranks, [2]);
+        assert!(run.ended.contains(&other));
+    }
 }
 
 #[test]

@@ -146,8 +146,8 @@ fn normalizations(spec: &FormatSpec) -> Vec<(normalize::Key, normalize::Action)>
         Key { format, value: 0, mask: from(narrow - 1) },
         Action::Keep { offset: spec.wide(1 << (narrow - 1)).wrapping_sub(top) },
     )];
-    let shifts = if spec.floating { 1..=narrow } else { 1..=0 };
-    for shift in shifts {
+    let most = if spec.floating { narrow } else { 0 };
+    for shift in 1..=most {
         let highest = narrow - 2 + shift;
         let half_less_one = (1u128 << (shift - 1)) - 1;
         // With shift = w the first term is 2^(2w-1) itself: the sum of both may need a bit more than a lane, so each is a word.

@@ -527,21 +527,28 @@ async fn open(
 ) -> Result<Session, String> {
     let (client, mut events) = Client::connect(config).await.map_err(|error| error.to_string())?;
     let first = match &*client.link().borrow() {
-        Link::Open(mastership) if !mastership.is_primary => Some(mastership.clone()),
-        _ => None,
+        Link::Open(mastership) => Some(mastership.clone()),
+        Link::Closed(_) => None,
     };
-    if let Some(mastership) = first {
-        let reason = displaced(&mastership);
-        tracing::warn!(switch = client.name(), reason, "standing by");
-        let _ = events_out.send((device, SwitchEvent::Down(format!("standby: {reason}")))).await;
-        loop {
+    let mut current = first.ok_or_else(|| "the stream ended".to_owned())?;
+    while !current.is_primary {
+        if current.has_primary {
+            let reason = displaced(&current);
+            tracing::warn!(switch = client.name(), reason, "standing by");
+            let _ = events_out.send((device, SwitchEvent::Down(format!("standby: {reason}")))).await;
+        } else {
+            // Whoever was in charge has gone. By the specification only a higher id takes its place.
+            let election_id = current.election_id.saturating_add(1);
+            client.set_election_id(election_id).await.map_err(|error| error.to_string())?;
+        }
+        current = loop {
             match events.next().await {
-                Some(client::Event::Mastership(mastership)) if mastership.is_primary => break,
+                Some(client::Event::Mastership(mastership)) => break mastership,
                 Some(client::Event::Closed(reason)) => return Err(reason),
                 None => return Err("the stream ended".to_owned()),
                 Some(_) => {}
             }
-        }
+        };
     }
     let state = client.ensure_pipeline(&pipeline).await.map_err(|error| error.to_string())?;
     let pushed = state == PipelineState::Pushed;

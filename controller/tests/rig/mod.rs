@@ -1,10 +1,10 @@
-//! Switches for tests of the whole controller: BMv2 processes where `simple_switch_grpc` is on PATH.
+//! Switches for tests of the whole controller: embedded ones in this process, and BMv2 where `simple_switch_grpc` is on PATH.
 
 // Each test file uses its part.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,6 +15,10 @@ use inca_controller::program;
 use inca_p4runtime::northbound::controller_client::ControllerClient;
 use inca_p4runtime::northbound::{self as api, join_event::Event};
 use inca_p4runtime::{Client, ClientConfig, DecodedEntry, P4Info};
+use inca_switch::ports::{Loss, PortSpec};
+use inca_switch::runtime::{self, SwitchHandle};
+use inca_switch::{SwitchConfig, p4runtime};
+use tokio::sync::oneshot;
 use tonic::transport::Channel;
 
 /// Bound on everything that is waited for.
@@ -25,16 +29,50 @@ pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("no {what} within {PATIENCE:?}"))
 }
 
-/// The program on PATH.
-pub fn bmv2() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let found = std::env::split_paths(&path)
-        .map(|folder| folder.join("simple_switch_grpc"))
-        .find(|file| file.is_file());
-    if found.is_none() {
-        println!("skipped: simple_switch_grpc not found");
+/// Which switch a test runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The embedded switch, in this process.
+    Embedded,
+    /// `simple_switch_grpc`, if it is on PATH.
+    Bmv2,
+}
+
+impl Kind {
+    /// Whether it is here; says so if not.
+    pub fn is_here(self) -> bool {
+        let here = self == Self::Embedded || bmv2().is_some();
+        if !here {
+            println!("skipped: simple_switch_grpc not found");
+        }
+        here
     }
-    found
+}
+
+fn bmv2() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join("simple_switch_grpc")).find(|file| file.is_file())
+}
+
+/// One test per switch for a function that takes the kind.
+#[macro_export]
+macro_rules! on_both {
+    ($($name:ident),* $(,)?) => {
+        mod embedded {$(
+            #[tokio::test]
+            async fn $name() {
+                super::$name($crate::rig::Kind::Embedded).await;
+            }
+        )*}
+        mod bmv2 {$(
+            #[tokio::test]
+            async fn $name() {
+                if $crate::rig::Kind::Bmv2.is_here() {
+                    super::$name($crate::rig::Kind::Bmv2).await;
+                }
+            }
+        )*}
+    };
 }
 
 /// An address nobody listens at.
@@ -42,28 +80,30 @@ pub fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-/// A BMv2 without ports; it ends with this value.
-pub struct Bmv2 {
+/// A switch; it ends with this value.
+pub struct Switch {
     pub address: SocketAddr,
     pub device_id: u64,
-    process: Child,
+    inner: Inner,
 }
 
-impl Bmv2 {
-    pub fn start(binary: &Path, device_id: u64) -> Self {
-        Self::start_at(binary, device_id, free_address())
+enum Inner {
+    Process(Child),
+    Thread { handle: SwitchHandle, stop: Option<oneshot::Sender<()>> },
+}
+
+impl Switch {
+    /// A switch with these ports on network interfaces.
+    pub async fn start(kind: Kind, device_id: u64, ports: &[(u16, &str)]) -> Self {
+        Self::start_at(kind, device_id, ports, free_address()).await
     }
 
-    pub fn start_at(binary: &Path, device_id: u64, address: SocketAddr) -> Self {
-        let process = Command::new(binary)
-            .args(["--no-p4", "--device-id", &device_id.to_string(), "--log-level", "off"])
-            .args(["--", "--grpc-server-addr", &address.to_string(), "--cpu-port", "255"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        Self { address, device_id, process }
+    pub async fn start_at(kind: Kind, device_id: u64, ports: &[(u16, &str)], address: SocketAddr) -> Self {
+        let inner = match kind {
+            Kind::Bmv2 => Inner::Process(bmv2_process(device_id, ports, address)),
+            Kind::Embedded => embedded(device_id, ports, address).await,
+        };
+        Self { address, device_id, inner }
     }
 
     /// A connection for reading. Election ids must differ, and be below the controllers'.
@@ -90,10 +130,45 @@ impl Bmv2 {
     }
 }
 
-impl Drop for Bmv2 {
+fn bmv2_process(device_id: u64, ports: &[(u16, &str)], address: SocketAddr) -> Child {
+    let mut command = Command::new(bmv2().unwrap());
+    command.args(["--no-p4", "--device-id", &device_id.to_string(), "--log-level", "off"]);
+    for (port, interface) in ports {
+        command.args(["-i", &format!("{port}@{interface}")]);
+    }
+    command.args(["--", "--grpc-server-addr", &address.to_string(), "--cpu-port", "255"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+async fn embedded(device_id: u64, ports: &[(u16, &str)], address: SocketAddr) -> Inner {
+    let config = SwitchConfig { device_id, ..SwitchConfig::default() };
+    let ports: Vec<_> = ports
+        .iter()
+        .map(|(port, interface)| PortSpec { port: *port, interface: (*interface).to_owned() })
+        .collect();
+    let running = runtime::start(config, &ports, &Loss::default(), None).unwrap();
+    let (stop, stopped) = oneshot::channel();
+    let stopped = async {
+        let _ = stopped.await;
+    };
+    let (_, server) =
+        p4runtime::bind(running.handle.clone(), running.events, address, stopped).await.unwrap();
+    tokio::spawn(server);
+    Inner::Thread { handle: running.handle, stop: Some(stop) }
+}
+
+impl Drop for Switch {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        match &mut self.inner {
+            Inner::Process(process) => {
+                let _ = process.kill();
+                let _ = process.wait();
+            }
+            Inner::Thread { handle, stop } => {
+                stop.take().map(|stop| stop.send(()));
+                let _ = handle.stop();
+            }
+        }
     }
 }
 

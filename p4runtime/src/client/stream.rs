@@ -160,6 +160,7 @@ pub(super) fn mastership(update: MasterArbitrationUpdate) -> Mastership {
     let status = update.status.unwrap_or_default();
     Mastership {
         is_primary: status.code == Code::Ok as i32,
+        has_primary: status.code != Code::NotFound as i32,
         election_id: update.election_id.unwrap_or_default().into(),
         message: status.message,
     }

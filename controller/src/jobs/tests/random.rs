@@ -57,9 +57,9 @@ impl World {
                     });
                 let request = northbound::LeaveRequest {
                     job: request.job,
-                    group: String::new(),
                     rank: request.rank,
                     generation: generation.unwrap_or(0),
+                    ..Default::default()
                 };
                 if let Ok(actions) = self.run.jobs.leave(self.run.now, &request) {
                     self.run.perform(actions);
