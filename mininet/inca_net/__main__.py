@@ -4,7 +4,7 @@ inca-net up     --topology tree2 --workers 3,1          a network and Mininet's 
 inca-net run    --workers 2,2 -- COMMAND ...            a command on every host, {rank} and so on filled in
 inca-net perf   --workers 5,1,2 --loss 0.05             inca-agent perf on every host
 inca-net check  --workers 2,2                           ping and TCP between hosts while a job runs
-inca-net demo                                           trains a small network on four workers
+inca-net demo                                           trains on eight workers, sweeps sizes, counts bytes
 inca-net doctor                                         what this machine can and can't do
 """
 
@@ -74,8 +74,8 @@ def parser() -> argparse.ArgumentParser:
     check = add_network_command(commands, "check", "ping and TCP between hosts while a job runs", run_check)
     check.add_argument("--bytes", type=int, default=1_000_000, help="per TCP transfer (default: 1000000)")
 
-    demo = add_network_command(commands, "demo", "trains a small network on four workers", run_demo)
-    demo.add_argument("--steps", type=int, default=120, help="training steps (default: 120)")
+    demo = add_network_command(commands, "demo", "trains on eight workers, sweeps sizes, counts bytes", run_demo)
+    demo.add_argument("--steps", type=int, default=60, help="training steps (default: 60)")
 
     tests = commands.add_parser("pytest", help="pytest inside fresh namespaces (other arguments are pytest's)")
     tests.add_argument("--name", default="pytest", help="name of the lock (default: pytest)")
@@ -269,7 +269,7 @@ def run_demo(arguments: argparse.Namespace) -> int:
     """demo: see demo.py."""
     from .demo import run
 
-    return emulate(arguments, requested_network(arguments), lambda emulation: run(emulation, arguments.steps))
+    return emulate(arguments, requested_network(arguments, "4,4"), lambda emulation: run(emulation, arguments.steps))
 
 
 def run_pytest(arguments: argparse.Namespace) -> int:

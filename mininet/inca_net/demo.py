@@ -1,4 +1,7 @@
-"""The demo: four workers train a small network; the switches sum their gradients."""
+"""The demo: a training whose gradients the switches sum, a sweep of sizes, and what went over each link.
+
+Every figure also goes to `target/reports/demo.json`.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,45 @@ from pathlib import Path
 from typing import Any
 
 from .emulation import Emulation
-from .nodes import find_binary, find_switch
+from .jobs import agent_command, run_perf
+from .links import LinkBytes, link_bytes
+from .nodes import ROOT, find_binary, find_switch
 from .processes import Job, require, wait_jobs
+from .training import export_digits
 
 WORKER = Path(__file__).with_name("demo_worker.py")
+REPORT = ROOT / "target" / "reports" / "demo.json"
 SECONDS = 110.0
-ROWS = 12
+SWEEP_SECONDS = 240.0
+ROWS = 10
+SWEEP = ["-b", "8", "-e", "4M", "-f", "2", "-n", "2", "-w", "1"]
+TRAFFIC_BYTES = 4 << 20
 
 
 def run(emulation: Emulation, steps: int) -> int:
-    """Trains and prints a table while it goes; 0 if every bit was right and the loss fell as it should."""
+    """All parts of the demo; 0 if every bit was right and the network learnt as it should."""
+    report: dict[str, Any] = {
+        "switch": emulation.settings.switch,
+        "switch_version": switch_text(emulation),
+        "network": emulation.network.describe(),
+        "workers": len(emulation.network.hosts),
+    }
+    learnt = train(emulation, steps, report)
+    right = sweep(emulation, report)
+    traffic(emulation, report)
+    REPORT.parent.mkdir(parents=True, exist_ok=True)
+    REPORT.write_text(json.dumps(report, indent=2) + "\n")
+    print(f"\nfigures: {REPORT}")
+    return 0 if learnt and right else 1
+
+
+def train(emulation: Emulation, steps: int, report: dict[str, Any]) -> bool:
+    """Trains and prints a table while it goes; whether every bit was right and the loss fell as it should."""
     started = time.monotonic()
     world = len(emulation.network.hosts)
-    print(f"{world} workers, batch of 128 each, {steps} steps; gradients are summed by {switch_text(emulation)}\n")
+    data = emulation.run_dir / "digits.npz"
+    export_digits(data)
+    print(f"\nTraining: {world} workers, {steps} steps on the digits data set; gradients are summed by {switch_text(emulation)}\n")
     jobs = emulation.start_workers(
         lambda _worker: [
             sys.executable,
@@ -41,6 +70,8 @@ def run(emulation: Emulation, steps: int) -> int:
             "{world}",
             "--steps",
             str(steps),
+            "--data",
+            str(data),
         ],
         "demo",
     )
@@ -60,7 +91,51 @@ def run(emulation: Emulation, steps: int) -> int:
     require(outcomes)
     table.update()
     reports = [[json.loads(line) for line in outcome.text().splitlines()] for outcome in outcomes]
-    return summarise(emulation, reports, tree, time.monotonic() - started)
+    return summarise(reports, tree, time.monotonic() - started, report)
+
+
+def sweep(emulation: Emulation, report: dict[str, Any]) -> bool:
+    """Reduces tensors of 8 bytes to 4 MiB; whether every element was right."""
+    report["sweep"] = []
+    for dtype in ("i32", "f32"):
+        print(f"\nSweep, {dtype} sums over {len(emulation.network.hosts)} workers, every element checked:\n")
+        print(f"{'size':>10} {'count':>9} {'type':>5} {'time':>10} {'algbw':>9} {'busbw':>9} {'#wrong':>7}")
+        print(f"{'(B)':>10} {'':>9} {'':>5} {'(us)':>10} {'(MB/s)':>9} {'(MB/s)':>9} {'':>7}", flush=True)
+        ranks = run_perf(emulation, f"sweep-{dtype}", ["--dtype", dtype, *SWEEP], SWEEP_SECONDS)
+        for rows in zip(*(rank["rows"] for rank in ranks), strict=True):
+            row, wrong = rows[0], sum(row["wrong"] for row in rows)
+            print(
+                f"{row['size']:>10} {row['count']:>9} {dtype:>5} {row['time_us']:>10.1f} "
+                f"{row['algbw_mb_per_s']:>9.3f} {row['busbw_mb_per_s']:>9.3f} {wrong:>7}"
+            )
+            report["sweep"].append(
+                {
+                    "bytes": row["size"],
+                    "type": dtype,
+                    "time_us": row["time_us"],
+                    "algbw": row["algbw_mb_per_s"],
+                    "wrong": wrong,
+                }
+            )
+    return all(row["wrong"] == 0 for row in report["sweep"])
+
+
+def traffic(emulation: Emulation, report: dict[str, Any]) -> None:
+    """Reduces one tensor and prints what went over each link, beside what a ring of the hosts would have sent."""
+    before = link_bytes(emulation, TRAFFIC_BYTES)
+    count = str(TRAFFIC_BYTES // 4)
+    emulation.run_workers(
+        lambda _worker: agent_command("allreduce", "traffic", ["--dtype", "f32", "--count", count]), "traffic", SECONDS
+    )
+    links = [
+        LinkBytes(link.name, link.bytes - old.bytes, link.ring_bytes)
+        for link, old in zip(link_bytes(emulation, TRAFFIC_BYTES), before, strict=True)
+    ]
+    print(f"\nLinks, both directions together, for one sum of {TRAFFIC_BYTES >> 20} MiB of f32 (16-bit blocks), headers included:\n")
+    print(f"{'link':<16} {'bytes':>10} {'host ring':>10} {'ratio':>6}")
+    for link in links:
+        print(f"{link.name:<16} {link.bytes:>10} {link.ring_bytes:>10} {link.bytes / max(1, link.ring_bytes):>6.2f}")
+    report["links"] = [{"name": link.name, "bytes": link.bytes, "ring_bytes": link.ring_bytes} for link in links]
 
 
 class Table:
@@ -84,39 +159,46 @@ class Table:
     def row(self, report: dict[str, Any]) -> None:
         """One line."""
         if report["step"] == 0:
-            print(f"{'step':>5} {'loss':>10} {'reference':>10} {'accuracy':>9} {'reduce':>10} {'#wrong':>7}")
-            print(f"{'':>5} {'':>10} {'(exact)':>10} {'':>9} {'(ms)':>10} {'':>7}")
+            print(f"{'step':>5} {'loss':>10} {'exact sums':>10} {'accuracy':>9} {'exact sums':>10} {'reduce':>10} {'#wrong':>7}")
+            print(f"{'':>5} {'':>10} {'':>10} {'':>9} {'':>10} {'(ms)':>10} {'':>7}")
         if report["step"] % self.every == 0 or report["step"] == self.steps:
             last = report["step"] == self.steps
             print(
                 f"{report['step']:>5} {report['loss']:>10.5f} {report['reference_loss']:>10.5f} "
-                f"{report['accuracy']:>9.1%} "
+                f"{report['accuracy']:>9.1%} {report['reference_accuracy']:>10.1%} "
                 + (f"{'':>10} {'':>7}" if last else f"{report['reduce_ms']:>10.2f} {report['wrong']:>7}"),
                 flush=True,
             )
 
 
-def summarise(emulation: Emulation, reports: list[list[dict[str, Any]]], tree: str, seconds: float) -> int:
-    """Prints what to remember of the run."""
-    wrong = sum(report["wrong"] for rank in reports for report in rank)
-    elements = sum(report["elements"] for rank in reports for report in rank)
-    same = all([step["digest"] for step in rank] == [step["digest"] for step in reports[0]] for rank in reports)
-    first, last = reports[0][0], reports[0][-1]
+def summarise(ranks: list[list[dict[str, Any]]], tree: str, seconds: float, report: dict[str, Any]) -> bool:
+    """Prints what to remember of the training; whether it went as it should."""
+    wrong = sum(step["wrong"] for rank in ranks for step in rank)
+    elements = sum(step["elements"] for rank in ranks for step in rank)
+    same = all([step["digest"] for step in rank] == [step["digest"] for step in ranks[0]] for rank in ranks)
+    first, last = ranks[0][0], ranks[0][-1]
     distance = abs(last["loss"] - last["reference_loss"])
     learnt = last["loss"] < first["loss"] and distance < 0.01 * first["loss"]
-    reduce_ms = [step["reduce_ms"] for step in reports[0][:-1]]
-    print(f"\nswitch:          {switch_text(emulation)}")
-    print(f"network:         {emulation.network.describe()}")
-    print(f"tree:            {tree}")
-    print(f"elements:        {reports[0][0]['elements']} f32 a step, {elements} received in all, #wrong {wrong}")
+    reduce_ms = sorted(step["reduce_ms"] for step in ranks[0][:-1])
+    print(f"\ntree:            {tree}")
+    print(f"elements:        {ranks[0][0]['elements']} f32 a step, {elements} received in all, #wrong {wrong}")
     print(f"parameters:      {'the same bits on every rank after every step' if same else 'DIFFERENT between ranks'}")
     print(
         f"loss:            {first['loss']:.5f} -> {last['loss']:.5f}; with exact sums {last['reference_loss']:.5f} "
         f"({'as it should be' if learnt else 'NOT as it should be'})"
     )
-    print(f"one reduction:   {sorted(reduce_ms)[len(reduce_ms) // 2]:.2f} ms (median)")
+    print(f"one reduction:   {reduce_ms[len(reduce_ms) // 2]:.2f} ms (median)")
     print(f"time:            {seconds:.1f} s for training")
-    return 0 if same and learnt and wrong == 0 and elements else 1
+    report["training"] = {
+        "steps": len(ranks[0]) - 1,
+        "accuracy_tree": last["accuracy"],
+        "accuracy_host": last["reference_accuracy"],
+        "loss_tree": last["loss"],
+        "loss_host": last["reference_loss"],
+        "wrong": wrong,
+        "tree": tree,
+    }
+    return same and learnt and wrong == 0 and elements > 0
 
 
 def tree_text(status: dict[str, Any]) -> str:

@@ -23,12 +23,11 @@ import numpy as np  # noqa: E402
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from inca_net import bfp16  # noqa: E402
-from inca_net.training import Classifier, Floats, Samples, samples  # noqa: E402
+from inca_net.training import Classifier, Floats, Samples, load_digits  # noqa: E402
 
-SAMPLES_PER_RANK = 512
-BATCH = 128
+BATCH = 64
 HIDDEN = 128
-RATE = 1.0
+RATE = 0.5
 CHUNK_WORDS = 5
 SEED = 20
 
@@ -66,23 +65,25 @@ class Summer:
 
 def batch(data: Samples, step: int) -> Samples:
     """The step's part of a rank's samples."""
-    start = step * BATCH % SAMPLES_PER_RANK
-    return Samples(data.images[start : start + BATCH], data.labels[start : start + BATCH])
+    start = step * BATCH % max(1, len(data.labels) - BATCH + 1)
+    return data.part(start, start + BATCH)
 
 
 def train(options: argparse.Namespace) -> None:
     """The training loop, with the same training on exact sums beside it."""
-    shards = [samples(SEED + rank, SAMPLES_PER_RANK) for rank in range(options.world)]
-    everything = Samples(np.concatenate([s.images for s in shards]), np.concatenate([s.labels for s in shards]))
+    training, test = load_digits(Path(options.data), SEED)
+    share = len(training.labels) // options.world
+    shards = [training.part(rank * share, (rank + 1) * share) for rank in range(options.world)]
     network, reference = Classifier(HIDDEN, SEED), Classifier(HIDDEN, SEED)
     summer = Summer(options)
     rate = RATE / options.world
     for step in range(options.steps + 1):
         report: dict[str, int | float | str] = {
             "step": step,
-            "loss": network.loss(everything),
-            "reference_loss": reference.loss(everything),
-            "accuracy": network.accuracy(everything),
+            "loss": network.loss(training),
+            "reference_loss": reference.loss(training),
+            "accuracy": network.accuracy(test),
+            "reference_accuracy": reference.accuracy(test),
             "reduce_ms": 0.0,
             "wrong": 0,
             "elements": 0,
@@ -108,7 +109,7 @@ def train(options: argparse.Namespace) -> None:
 def main() -> None:
     """Parses the arguments."""
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("agent", "controller", "interface", "job"):
+    for name in ("agent", "controller", "interface", "job", "data"):
         parser.add_argument(f"--{name}", required=True)
     for name in ("rank", "world", "steps"):
         parser.add_argument(f"--{name}", required=True, type=int)
