@@ -25,7 +25,7 @@ p4: ## compile p4/ into p4/compiled/ (needs p4c)
 	@if command -v p4c-bm2-ss >/dev/null; then $(PYTHON) p4/build.py; \
 	else echo "p4c-bm2-ss not found: p4/compiled/ is left as committed"; $(PYTHON) p4/build.py --check; fi
 
-test: ## all test tiers that can run here
+test: setup-if-needed ## all test tiers that can run here
 	@$(PYTHON) tests/run.py
 
 test-unit: ## tier unit
@@ -59,7 +59,7 @@ $(RUFF):
 	$(PYTHON) -m venv target/python
 	target/python/bin/pip install --quiet --disable-pip-version-check ruff==0.17.6
 
-demo: setup-if-needed build ## train a small network whose gradients the switches sum (about a minute)
+demo: setup-if-needed build ## training, size sweep and bytes per link on 8 emulated workers (a minute or two)
 	@$(INCANET) demo $(ARGS)
 
 perf: build ## a sweep of inca-agent perf over an emulated network
