@@ -51,7 +51,8 @@ def train(emulation: Emulation, steps: int, report: dict[str, Any]) -> bool:
     world = len(emulation.network.hosts)
     data = emulation.run_dir / "digits.npz"
     export_digits(data)
-    print(f"\nTraining: {world} workers, {steps} steps on the digits data set; gradients are summed by {switch_text(emulation)}\n")
+    print(f"\nTraining: {world} workers, {steps} steps on the digits data set; the gradients are summed by")
+    print(f"{switch_text(emulation)}\n")
     jobs = emulation.start_workers(
         lambda _worker: [
             sys.executable,
@@ -131,7 +132,7 @@ def traffic(emulation: Emulation, report: dict[str, Any]) -> None:
         LinkBytes(link.name, link.bytes - old.bytes, link.ring_bytes)
         for link, old in zip(link_bytes(emulation, TRAFFIC_BYTES), before, strict=True)
     ]
-    print(f"\nLinks, both directions together, for one sum of {TRAFFIC_BYTES >> 20} MiB of f32 (16-bit blocks), headers included:\n")
+    print(f"\nLinks, both directions together, for one sum of {TRAFFIC_BYTES >> 20} MiB of f32, headers included:\n")
     print(f"{'link':<16} {'bytes':>10} {'host ring':>10} {'ratio':>6}")
     for link in links:
         print(f"{link.name:<16} {link.bytes:>10} {link.ring_bytes:>10} {link.bytes / max(1, link.ring_bytes):>6.2f}")
@@ -159,7 +160,8 @@ class Table:
     def row(self, report: dict[str, Any]) -> None:
         """One line."""
         if report["step"] == 0:
-            print(f"{'step':>5} {'loss':>10} {'exact sums':>10} {'accuracy':>9} {'exact sums':>10} {'reduce':>10} {'#wrong':>7}")
+            exact = "exact sums"
+            print(f"{'step':>5} {'loss':>10} {exact:>10} {'accuracy':>9} {exact:>10} {'reduce':>10} {'#wrong':>7}")
             print(f"{'':>5} {'':>10} {'':>10} {'':>9} {'':>10} {'(ms)':>10} {'':>7}")
         if report["step"] % self.every == 0 or report["step"] == self.steps:
             last = report["step"] == self.steps

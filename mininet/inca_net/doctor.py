@@ -26,6 +26,12 @@ PROGRAMS = {
     "sysctl": "procps",
     "setpriv": "util-linux",
 }
+PYTHON_MODULES = {
+    "mininet": "mininet",
+    "yaml": "python3-yaml",
+    "numpy": "python3-numpy",
+    "sklearn": "python3-sklearn",
+}
 OPTIONAL_PROGRAMS = {
     "simple_switch_grpc": "BMv2: without it only the embedded switch runs",
     "p4c-bm2-ss": "p4c: without it p4/ can't be recompiled",
@@ -119,7 +125,7 @@ def program_findings() -> list[Finding]:
     for program, package in PROGRAMS.items():
         path = find_program(program)
         findings.append(Finding(program, OK if path else MISSING, path or f"apt-get install {package}"))
-    for module, package in (("mininet", "mininet"), ("yaml", "python3-yaml"), ("numpy", "python3-numpy")):
+    for module, package in PYTHON_MODULES.items():
         found = importlib.util.find_spec(module) is not None
         text = sys.executable if found else f"apt-get install {package}"
         findings.append(Finding(f"python {module}", OK if found else MISSING, text))

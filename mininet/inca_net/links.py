@@ -36,10 +36,10 @@ def counted(interface: str) -> int:
 
 
 def ring_bytes(network: Network, a: str, b: str, tensor_bytes: int) -> int:
-    """What a ring in rank order sends over the link between two nodes, the only one between the two parts of the network.
+    """What a ring in rank order sends over the link between two nodes, the only one between two parts of the network.
 
-    Each of n hosts sends 2 (n - 1) / n of the tensor to its successor (reduce-scatter, then all-gather: Patarasuk and Yuan, 2009); an
-    edge of the ring crosses the link if its ends are on different sides.
+    Each of n hosts sends 2 (n - 1) / n of the tensor to its successor (reduce-scatter, then all-gather: Patarasuk and
+    Yuan, 2009); an edge of the ring crosses the link if its ends are on different sides.
     """
     side = reachable(network, a, (a, b))
     hosts = [host.name in side for host in network.hosts]

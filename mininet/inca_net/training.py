@@ -1,7 +1,7 @@
 """A small classifier in numpy, trained data-parallel: what the demo sums are its real gradients.
 
-The digits data set (1,797 images of 8x8 pixels, scikit-learn's copy), a network 64 - hidden - 10, softmax and cross-entropy,
-plain gradient descent. Everything follows from a seed, so any rank can compute what the others send.
+The digits data set (1,797 images of 8x8 pixels, scikit-learn's copy), a network 64 - hidden - 10, softmax and
+cross-entropy, plain gradient descent. Everything follows from a seed, so any rank can compute what the others send.
 """
 
 from __future__ import annotations
