@@ -13,6 +13,8 @@ use crate::ports::{Loss, PortError, PortSpec, PortStats, check_distinct};
 use crate::program::{DigestId, Program};
 use crate::switch::{Switch, SwitchConfig};
 
+#[cfg(test)]
+mod tests;
 mod worker;
 
 use worker::Worker;
