@@ -7,6 +7,7 @@
 
 pub mod namespace;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -251,6 +252,17 @@ impl Target for Bmv2 {
         }
         sent.sort();
         sent
+    }
+
+    fn event_counts(&mut self) -> BTreeMap<u32, u64> {
+        let counter = self.pipeline.info.counter("events").expect("the program counts events").id;
+        let read = self.runtime.block_on(self.client.read_counter(counter, None));
+        let entries = read.unwrap_or_else(|error| panic!("{error}"));
+        let count = |entry: inca_p4runtime::p4v1::CounterEntry| {
+            let index = entry.index.map_or(0, |index| index.index as u32);
+            (index, entry.data.map_or(0, |data| data.packet_count as u64))
+        };
+        entries.into_iter().map(count).filter(|(_, packets)| *packets > 0).collect()
     }
 }
 

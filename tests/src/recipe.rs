@@ -18,6 +18,11 @@ pub fn recipe() -> Vec<Step> {
     Traffic::new(SEED, &trees, Mix { ordinary: 15, spoiled: 8, garbage: 5 }).take(STEPS).collect()
 }
 
+/// Seeds of further recipes: as many as the environment variable `INCA_SEEDS` says, for long runs.
+pub fn seeds(usual: u64) -> std::ops::Range<u64> {
+    0..std::env::var("INCA_SEEDS").ok().and_then(|value| value.parse().ok()).unwrap_or(usual)
+}
+
 /// Installs the rig and feeds the frames; what was sent for each.
 pub fn run(target: &mut impl Target, steps: &[Step]) -> Vec<Sent> {
     target.install(&all_entries(&standard_trees()));

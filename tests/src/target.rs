@@ -1,5 +1,6 @@
 //! A switch that is fed one frame at a time: embedded or BMv2.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -34,6 +35,9 @@ pub fn program() -> Arc<Program> {
 /// switch's own affair. The CPU port carries packet-ins.
 pub type Sent = Vec<(u16, Vec<u8>)>;
 
+/// Size of the counter `events`.
+pub const EVENTS: u32 = 64;
+
 /// A switch under test.
 pub trait Target {
     /// Installs entries; those with the same keys are replaced.
@@ -42,8 +46,29 @@ pub trait Target {
     /// Feeds one frame and returns everything the switch sends because of it.
     fn step(&mut self, port: u16, frame: &[u8]) -> Sent;
 
+    /// Packets per index of the counter `events`, those that are not zero. Frames that only mark the end of a step are counted too.
+    fn event_counts(&mut self) -> BTreeMap<u32, u64>;
+
     /// Sets the switch's clock, if it can be set. It never goes back.
     fn set_clock(&mut self, _microseconds: u64) {}
+}
+
+impl<T: Target> Target for &mut T {
+    fn install(&mut self, entries: &[Entry]) {
+        (**self).install(entries);
+    }
+
+    fn step(&mut self, port: u16, frame: &[u8]) -> Sent {
+        (**self).step(port, frame)
+    }
+
+    fn event_counts(&mut self) -> BTreeMap<u32, u64> {
+        (**self).event_counts()
+    }
+
+    fn set_clock(&mut self, microseconds: u64) {
+        (**self).set_clock(microseconds);
+    }
 }
 
 /// Two switches that must send the same.
@@ -63,6 +88,10 @@ impl<A: Target, B: Target> Target for Twins<A, B> {
             "for {frame:02x?} at port {port} one sends\n{first:02x?}\nthe other\n{second:02x?}"
         );
         first
+    }
+
+    fn event_counts(&mut self) -> BTreeMap<u32, u64> {
+        self.0.event_counts()
     }
 
     fn set_clock(&mut self, microseconds: u64) {
@@ -105,20 +134,6 @@ impl Embedded {
         embedded.install(&all_entries(trees));
         embedded
     }
-
-    /// Packets counted under an index of the counter `events`.
-    ///
-    /// # Panics
-    /// If the program has no such counter or index.
-    pub fn event_count(&self, index: u32) -> u64 {
-        let counter = self.switch.program().counter("events").expect("the program counts events");
-        self.switch.counter_read(counter, index as usize).expect("the index is in range").packets
-    }
-
-    /// All event counters that are not zero.
-    pub fn event_counts(&self) -> Vec<(u32, u64)> {
-        (0..64).map(|index| (index, self.event_count(index))).filter(|(_, count)| *count > 0).collect()
-    }
 }
 
 impl Default for Embedded {
@@ -140,6 +155,15 @@ impl Target for Embedded {
         self.switch.process(port, frame, self.now_us, &mut out);
         out.sort();
         out
+    }
+
+    fn event_counts(&mut self) -> BTreeMap<u32, u64> {
+        let counter = self.switch.program().counter("events").expect("the program counts events");
+        let count = |index| {
+            let read = self.switch.counter_read(counter, index as usize);
+            (index, read.unwrap_or_else(|error| panic!("event {index}: {error}")).packets)
+        };
+        (0..EVENTS).map(count).filter(|(_, packets)| *packets > 0).collect()
     }
 
     fn set_clock(&mut self, microseconds: u64) {

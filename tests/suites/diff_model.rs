@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use inca_tests::bmv2::with_bmv2;
 use inca_tests::install::tree_entries;
 use inca_tests::oracle::{Oracle, understood};
+use inca_tests::recipe::seeds;
 use inca_tests::rig::DEVICE_ID;
 use inca_tests::rig::{Tree, standard_trees};
 use inca_tests::rng::Rng;
@@ -59,8 +60,7 @@ fn embedded_switch_follows_the_model() {
     let mut embedded = Embedded::with_trees(&trees);
     let mut oracle = Oracle::new(&trees);
     let events = compare(&mut embedded, &mut oracle, Traffic::new(1, &trees, MIX).take(STEPS));
-    let counted: BTreeMap<u32, u64> = embedded.event_counts().into_iter().collect();
-    assert_eq!(counted, events);
+    assert_eq!(embedded.event_counts(), events);
     for event in EVERY_EVENT {
         assert!(events.contains_key(&event), "the traffic never led to event {event}: {events:?}");
     }
@@ -74,6 +74,18 @@ fn bmv2_follows_the_model() {
         let events = compare(bmv2, &mut Oracle::new(&trees), Traffic::new(1, &trees, MIX).take(STEPS));
         println!("{events:?}");
     });
+}
+
+/// Other seeds one after the other in new generations.
+#[test]
+fn more_seeds() {
+    let mut embedded = Embedded::with_trees(&standard_trees());
+    for seed in seeds(2) {
+        let mut trees = standard_trees();
+        trees.iter_mut().for_each(|tree| tree.generation += seed as u32);
+        embedded.install(&tree_entries(DEVICE_ID, &trees));
+        compare(&mut embedded, &mut Oracle::new(&trees), Traffic::new(!seed, &trees, MIX).take(5000));
+    }
 }
 
 /// Resends follow the clock: at most one an interval and slot, also where the clock's 32 bits run over.

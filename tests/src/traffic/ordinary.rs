@@ -120,9 +120,12 @@ fn announce(rng: &mut Rng, port: u16) -> Vec<u8> {
 
 /// IPv6, VLAN and unknown EtherTypes; multicast DNS as hosts send it.
 fn noise(rng: &mut Rng) -> Vec<u8> {
-    let mut frame = vec![0; rng.between(14, 120) as usize];
+    let ethertype = rng.pick(&[[0x86, 0xdd], [0x81, 0x00], [0x12, 0x34], [0x00, 0x2e]]);
+    // The kernel itself drops VLAN frames that end within the tag.
+    let shortest = if ethertype == [0x81, 0x00] { 60 } else { 14 };
+    let mut frame = vec![0; rng.between(shortest, 120) as usize];
     rng.fill(&mut frame);
-    frame[12..14].copy_from_slice(&rng.pick(&[[0x86, 0xdd], [0x81, 0x00], [0x12, 0x34], [0x00, 0x2e]]));
+    frame[12..14].copy_from_slice(&ethertype);
     frame
 }
 
