@@ -324,7 +324,7 @@ def python_net(tier: Tier) -> None:
     if isolation.code != 0:
         tier.cases.append(Case("emulated networks", SKIPPED, last_lines(isolation.output, 1).strip()))
         return
-    prefix = [PYTHON, "-m", "inca_net", "pytest", "--time-limit", str(NET_LIMIT)]
+    prefix = [PYTHON, "-m", "inca_net", "pytest", "--name", f"test-{os.getpid()}", "--time-limit", str(NET_LIMIT)]
     pytest(tier, "net-python", ["mininet/tests/net"], NET_LIMIT + 30, prefix)
 
 

@@ -63,28 +63,39 @@ def isolated(name: str | None, function: Callable[[], int], time_limit: float | 
             os._exit(_first_process(function))
         return _wait(child, name or "unnamed", time_limit)
     finally:
-        if lock is not None:
-            os.close(lock)
+        if name is not None and lock is not None:
+            release_lock(name, lock)
 
 
 def acquire_lock(name: str) -> int:
     """Takes the lock of the run called `name`; returns the descriptor that holds it."""
     path = lock_path(name)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        holder = os.pread(descriptor, 64, 0).decode(errors="replace").strip() or "unknown"
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(descriptor, 64, 0).decode(errors="replace").strip() or "unknown"
+            os.close(descriptor)
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                raise
+            raise LockedError(
+                f"an emulation named '{name}' is already running (process {holder}); "
+                f"stop it or choose another name with --name"
+            ) from None
+        # The run before may have removed the file between our open and our lock.
+        if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):
+            break
         os.close(descriptor)
-        if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-            raise
-        raise LockedError(
-            f"an emulation named '{name}' is already running (process {holder}); "
-            f"stop it or choose another name with --name"
-        ) from None
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, str(os.getpid()).encode(), 0)
     return descriptor
+
+
+def release_lock(name: str, descriptor: int) -> None:
+    """Gives the lock back and removes its file."""
+    lock_path(name).unlink(missing_ok=True)
+    os.close(descriptor)
 
 
 def lock_path(name: str) -> Path:
