@@ -188,8 +188,11 @@ fn a_deadline_fails_the_call_in_time_and_leaves_the_job() {
             "{error}"
         );
         assert_eq!(tensor, [5; 100]);
-        // The generation has ended here: the controller is told at once.
+        // The generation has ended here: the controller is told at once, and why.
         controller.await_left(1);
+        let (failure, missing) = controller.failure();
+        assert!(failure.contains("exceeded its deadline; chunk 0 waits"), "{failure}");
+        assert_eq!(missing, [1]);
     });
 }
 

@@ -59,7 +59,7 @@ enum Request {
     /// The caller leaves.
     Leave(mpsc::SyncSender<Result<(), String>>),
     /// The generation ended here first: a deadline, a mismatch.
-    EndedHere,
+    EndedHere(Closed),
 }
 
 type JoinedParts = (Joined, DriverHandle, JoinHandle<()>);
@@ -125,9 +125,9 @@ impl Session {
         ended: tokio_mpsc::UnboundedSender<Request>,
         inbox: tokio_mpsc::UnboundedReceiver<Request>,
     ) {
-        let on_closed: OnClosed = Box::new(move |_| {
+        let on_closed: OnClosed = Box::new(move |closed| {
             // Nobody listens once the conversation has ended.
-            let _ = ended.send(Request::EndedHere);
+            let _ = ended.send(Request::EndedHere(closed.clone()));
         });
         match self.establish(on_closed).await {
             Err(error) => {
@@ -373,6 +373,7 @@ impl Session {
             group: self.options.group.clone(),
             rank: self.options.rank,
             generation,
+            ..LeaveRequest::default()
         };
         loop {
             tokio::select! {
@@ -388,16 +389,23 @@ impl Session {
                     return;
                 }
                 told = inbox.recv() => {
-                    // If the generation ended here first, the stream just ends: the controller then ends it for all at once, while a
-                    // leave in good order would let the others go on for a while.
-                    let Some(Request::Leave(reply)) = told else { return };
+                    let (closed, reply) = match told {
+                        Some(Request::Leave(reply)) => (None, Some(reply)),
+                        Some(Request::EndedHere(closed)) => (Some(closed), None),
+                        None => (None, None),
+                    };
+                    // A generation that ended here first is reported, so that it ends for all at once, with the reason.
+                    let Closed { reason, missing_ranks } = closed.unwrap_or_default();
+                    let request = LeaveRequest { failure: reason, missing_ranks, ..request };
                     let left = timeout(LEAVE_TIMEOUT, client.leave(request)).await;
                     let result = match left {
                         Ok(Ok(_)) => Ok(()),
                         Ok(Err(status)) => Err(status.message().to_owned()),
                         Err(_) => Err(format!("no answer within {LEAVE_TIMEOUT:?}")),
                     };
-                    let _ = reply.send(result);
+                    if let Some(reply) = reply {
+                        let _ = reply.send(result);
+                    }
                     return;
                 }
             }

@@ -196,7 +196,7 @@ pub enum OperationError {
 }
 
 /// Why a generation ended for this endpoint. Sequences of slots are never reused within a generation, so what follows needs a new one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Closed {
     /// In words.
     pub reason: String,

@@ -161,6 +161,8 @@ struct Shared {
     hosts: Arc<Mutex<Hosts>>,
     job: Mutex<Members>,
     left: watch::Sender<Vec<u32>>,
+    /// What the last rank that left reported.
+    failure: Mutex<(String, Vec<u32>)>,
 }
 
 impl ScriptedController {
@@ -176,6 +178,7 @@ impl ScriptedController {
             hosts: switch.hosts.clone(),
             job: Mutex::default(),
             left: watch::Sender::new(Vec::new()),
+            failure: Mutex::default(),
         });
         let listener =
             runtime.block_on(tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).expect("listener");
@@ -198,6 +201,11 @@ impl ScriptedController {
                 let _ = sender.send(Ok(event(Event::Closed(closed.clone())))).await;
             }
         });
+    }
+
+    /// What the last rank that left reported.
+    pub(crate) fn failure(&self) -> (String, Vec<u32>) {
+        self.shared.failure.lock().expect("lock").clone()
     }
 
     /// Waits until this many ranks have left.
@@ -282,6 +290,7 @@ impl Controller for Service {
     async fn leave(&self, request: Request<LeaveRequest>) -> Result<Response<LeaveResponse>, Status> {
         let request = request.into_inner();
         assert_eq!(request.generation, GENERATION);
+        *self.0.failure.lock().expect("lock") = (request.failure, request.missing_ranks);
         self.0.leave(request.rank);
         Ok(Response::new(LeaveResponse {}))
     }

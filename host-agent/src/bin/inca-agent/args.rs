@@ -57,6 +57,17 @@ pub(crate) enum Command {
     Pipe(PipeArgs),
 }
 
+impl Command {
+    /// Whether only errors are to be printed.
+    pub(crate) fn is_quiet(&self) -> bool {
+        match self {
+            Self::Allreduce(args) => args.operation.quiet,
+            Self::Perf(args) => args.operation.quiet,
+            Self::Pipe(_) => false,
+        }
+    }
+}
+
 /// Whom to join.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct JoinArgs {
@@ -131,11 +142,11 @@ pub(crate) struct AllreduceArgs {
     /// Bytes of the generated tensor; K, M, G are powers of 1024
     #[arg(long, value_parser = size, conflicts_with = "input", value_name = "BYTES")]
     pub(crate) bytes: Option<u64>,
-    /// Read the tensor from this file: raw little-endian elements
-    #[arg(long, value_name = "FILE")]
+    /// Read the tensor from this file: a NumPy array if it ends in .npy, otherwise raw little-endian elements
+    #[arg(long, visible_alias = "in", value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
-    /// Write the result to this file: raw little-endian elements
-    #[arg(long, value_name = "FILE")]
+    /// Write the result to this file: of the input's shape if it ends in .npy, otherwise raw little-endian elements
+    #[arg(long, visible_alias = "out", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Compare the result of a generated tensor with the reference model
     #[arg(long, value_enum, num_args = 0..=1, default_value_t = CheckArg::None, default_missing_value = "full")]

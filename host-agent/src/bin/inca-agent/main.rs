@@ -8,6 +8,7 @@ mod perf;
 mod pipe;
 mod report;
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -64,7 +65,7 @@ impl Failure {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    init_log(args.log.as_deref());
+    init_log(args.log.as_deref().unwrap_or(if args.command.is_quiet() { "warn" } else { "info" }));
     let result = match args.command {
         Command::Allreduce(args) => allreduce::run(&args),
         Command::Perf(args) => perf::run(&args),
@@ -79,9 +80,13 @@ fn main() -> ExitCode {
     }
 }
 
-fn init_log(filter: Option<&str>) {
-    let filter = tracing_subscriber::EnvFilter::new(filter.unwrap_or("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+fn init_log(filter: &str) {
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
 }
 
 /// Leaves; what could go wrong there changes nothing about the results.

@@ -48,15 +48,18 @@ impl<B: TensorBuffer> Endpoint<B> {
             let (chunk, stall) = self.first_unfinished(entry);
             let (job, operation) = (self.config.job.clone(), active.text);
             let (finished, chunks) = (active.finished, entry.chunks);
-            expired = expired.or(Some(operation));
+            expired.get_or_insert_with(|| Closed {
+                reason: format!("{operation} exceeded its deadline; chunk {chunk} {stall}"),
+                missing_ranks: match &stall {
+                    Stall::Waiting { missing, .. } => missing.certain.clone(),
+                    _ => Vec::new(),
+                },
+            });
             let error = OperationError::DeadlineExceeded { job, operation, finished, chunks, chunk, stall };
             self.complete(active, Err(error));
         }
         match expired {
-            Some(operation) => self.close(Closed {
-                reason: format!("{operation} exceeded its deadline at this rank"),
-                missing_ranks: Vec::new(),
-            }),
+            Some(closed) => self.close(closed),
             None => {
                 let deadlines =
                     self.operations.iter().filter_map(|entry| entry.operation.as_ref()?.spec.deadline);
