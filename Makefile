@@ -75,8 +75,7 @@ doctor: ## what this machine can and can't do
 	@$(INCANET) doctor
 
 bench-dataplane: ## measure the P4 program's packet rates (see bench/)
-	@if [ -f bench/dataplane.py ]; then $(PYTHON) bench/dataplane.py $(ARGS); \
-	else cargo run --release -p inca-bench -- $(ARGS); fi
+	cargo run --release -p inca-bench --bin bench-dataplane -- $(ARGS)
 
 .PHONY: setup-if-needed
 setup-if-needed:
