@@ -9,13 +9,16 @@ use std::time::Duration;
 
 use inca_controller::control::Controller;
 use inca_controller::inventory::Inventory;
+use inca_p4runtime::northbound as api;
 use inca_p4runtime::northbound::controller_client::ControllerClient;
-use inca_p4runtime::northbound::{self as api};
 use rig::*;
 use tonic::transport::Channel;
 
+/// A port and the interface behind it.
+type Cabled = (u16, &'static str);
+
 /// Name, device id, and ports of the switches.
-const SWITCHES: [(&str, u64, &[(u16, &str)]); 3] = [
+const SWITCHES: [(&str, u64, &[Cabled]); 3] = [
     ("leaf1", 1, &[(1, "l1s"), (2, "sw1"), (3, "sw2")]),
     ("leaf2", 2, &[(1, "l2s"), (2, "sw3")]),
     ("spine", 3, &[(1, "sl1"), (2, "sl2")]),

@@ -5,6 +5,9 @@ use super::*;
 
 const NONCE: u64 = 0xC0FFEE;
 
+/// A switch and its port.
+type End = (DeviceId, u16);
+
 /// Switches 1 to n with ports 1 to 4, and the wires between them: a probe sent into a wire comes out at the other end.
 struct Net {
     now: Instant,
@@ -28,7 +31,7 @@ fn ip(last: u8) -> Ipv4Addr {
 }
 
 impl Net {
-    fn new(switches: u16, wires: &[((DeviceId, u16), (DeviceId, u16))]) -> Self {
+    fn new(switches: u16, wires: &[(End, End)]) -> Self {
         let mut text =
             "discovery: {ports: 4, probe_interval_ms: 1000, link_timeout_ms: 3000}\nswitches:\n".to_owned();
         for id in 1..=switches {
@@ -50,7 +53,7 @@ impl Net {
         net
     }
 
-    fn up(switches: u16, wires: &[((DeviceId, u16), (DeviceId, u16))]) -> Self {
+    fn up(switches: u16, wires: &[(End, End)]) -> Self {
         let mut net = Self::new(switches, wires);
         (1..=switches).for_each(|id| net.event(Event::SwitchUp(id)));
         net.rounds(1);

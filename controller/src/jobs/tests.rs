@@ -53,13 +53,16 @@ fn request(rank: u32, world: u32) -> northbound::JoinRequest {
     }
 }
 
+/// What every switch is to hold.
+type Nodes = Vec<(DeviceId, Vec<Entry>)>;
+
 /// The jobs, what every member was told, and what is to be installed.
 struct Run {
     now: Instant,
     jobs: Jobs,
     told: BTreeMap<MemberId, Vec<JoinEvent>>,
     ended: BTreeSet<MemberId>,
-    installing: Vec<(JobId, Vec<(DeviceId, Vec<Entry>)>)>,
+    installing: Vec<(JobId, Nodes)>,
     removing: Vec<(JobId, Vec<DeviceId>)>,
     next: MemberId,
 }
@@ -514,7 +517,8 @@ fn a_full_switch_refuses_the_group_with_the_numbers() {
 
 #[test]
 fn stripes_use_different_roots() {
-    let text = format!("{}", INVENTORY.replace("trees: {", "trees: {stripes: 4, "))
+    let text = INVENTORY
+        .replace("trees: {", "trees: {stripes: 4, ")
         .replace("trees:", "  - {name: spine2, target: 'h:4', device_id: 4}\ntrees:");
     let inventory = Inventory::from_text("test", &text).unwrap();
     let mut run = Run::new(Graph::default());
