@@ -128,6 +128,7 @@ def add_network_command(
         metavar="SECONDS",
         help=f"everything is ended after so long (default: {DEFAULT_TIME_LIMIT:.0f})",
     )
+    run.add_argument("--slots", type=int, metavar="N", help="slots of a tree: chunks in flight per rank (default: 16)")
     run.add_argument("--root-hosts", action="store_true", help="run commands on hosts as root instead of nobody")
     command.set_defaults(run=function)
     return command
@@ -183,6 +184,7 @@ def emulate(
         loss_by=arguments.loss_by,
         seed=arguments.seed,
         privileged_hosts=arguments.root_hosts,
+        inventory={} if arguments.slots is None else {"trees": {"slots_per_tree": arguments.slots}},
     )
     try:
         settings.check()
