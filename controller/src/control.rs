@@ -35,8 +35,6 @@ use crate::switch::{Section, SwitchEvent, SwitchHandle, SwitchTask};
 
 mod api;
 mod status;
-#[cfg(test)]
-mod tests;
 
 /// Events of one rank that may wait; a rank that does not read them is gone.
 const MEMBER_EVENTS: usize = 256;

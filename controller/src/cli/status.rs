@@ -263,3 +263,7 @@ fn to_json(response: &StatusResponse) -> Value {
         "hosts": hosts.collect::<Vec<_>>(), "jobs": jobs.collect::<Vec<_>>(),
     })
 }
+
+#[cfg(test)]
+#[path = "status_tests.rs"]
+mod tests;
