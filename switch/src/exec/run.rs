@@ -96,9 +96,9 @@ impl Machine {
             }};
         }
         loop {
-            let op = ops[pc];
+            let op = &ops[pc];
             pc += 1;
-            match op {
+            match *op {
                 Op::End => return,
                 Op::Jump { to } => go!(to),
                 Op::JumpZero { a, to } => {
@@ -278,7 +278,7 @@ impl Machine {
                 | Op::Lookahead { .. }
                 | Op::Advance { .. }
                 | Op::ParserError { .. } => {
-                    if let Err(ParserError(code)) = self.parse(program, packet, frame, op) {
+                    if let Err(ParserError(code)) = self.parse(program, packet, frame, *op) {
                         packet.error = Some(code);
                         return;
                     }

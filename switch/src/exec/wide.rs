@@ -31,6 +31,42 @@ pub(super) fn zip(mem: &mut [u64], d: usize, a: usize, b: usize, n: usize, f: im
     }
 }
 
+/// Limbs that one round of a carry chain takes: between them the carry stays in the processor's flag.
+const ROUND: usize = 8;
+
+/// `z[i] = f(x[i], y[i], carry)`, the carry passed on from limb to limb.
+#[inline(always)]
+fn chain3(z: &mut [u64], x: &[u64], y: &[u64], f: impl Fn(u64, u64, bool) -> (u64, bool)) {
+    let mut carry = false;
+    let (z_rounds, z_rest) = z.as_chunks_mut::<ROUND>();
+    let (x_rounds, x_rest) = x.as_chunks::<ROUND>();
+    let (y_rounds, y_rest) = y.as_chunks::<ROUND>();
+    for ((z, x), y) in z_rounds.iter_mut().zip(x_rounds).zip(y_rounds) {
+        for i in 0..ROUND {
+            (z[i], carry) = f(x[i], y[i], carry);
+        }
+    }
+    for ((z, x), y) in z_rest.iter_mut().zip(x_rest).zip(y_rest) {
+        (*z, carry) = f(*x, *y, carry);
+    }
+}
+
+/// The same in place of `x`.
+#[inline(always)]
+fn chain2(x: &mut [u64], y: &[u64], f: impl Fn(u64, u64, bool) -> (u64, bool)) {
+    let mut carry = false;
+    let (x_rounds, x_rest) = x.as_chunks_mut::<ROUND>();
+    let (y_rounds, y_rest) = y.as_chunks::<ROUND>();
+    for (x, y) in x_rounds.iter_mut().zip(y_rounds) {
+        for i in 0..ROUND {
+            (x[i], carry) = f(x[i], y[i], carry);
+        }
+    }
+    for (x, y) in x_rest.iter_mut().zip(y_rest) {
+        (*x, carry) = f(*x, *y, carry);
+    }
+}
+
 #[inline(always)]
 fn carry_chain(
     mem: &mut [u64],
@@ -40,32 +76,24 @@ fn carry_chain(
     n: usize,
     f: impl Fn(u64, u64, bool) -> (u64, bool),
 ) {
-    let mut carry = false;
     if d == a {
         if let Ok([x, y]) = mem.get_disjoint_mut([d..d + n, b..b + n]) {
-            for (x, y) in x.iter_mut().zip(&*y) {
-                (*x, carry) = f(*x, *y, carry);
-            }
-            return;
+            return chain2(x, y, f);
         }
     } else if d == b {
         if let Ok([x, y]) = mem.get_disjoint_mut([d..d + n, a..a + n]) {
-            for (x, y) in x.iter_mut().zip(&*y) {
-                (*x, carry) = f(*y, *x, carry);
-            }
-            return;
+            return chain2(x, y, |x, y, carry| f(y, x, carry));
         }
     } else if let Ok([z, x, y]) = mem.get_disjoint_mut([d..d + n, a..a + n, b..b + n]) {
-        for ((z, x), y) in z.iter_mut().zip(&*x).zip(&*y) {
-            (*z, carry) = f(*x, *y, carry);
-        }
-        return;
+        return chain3(z, x, y, f);
     }
+    let mut carry = false;
     for i in 0..n {
         (mem[d + i], carry) = f(mem[a + i], mem[b + i], carry);
     }
 }
 
+#[inline(never)]
 pub(super) fn add(mem: &mut [u64], d: usize, a: usize, b: usize, n: usize) {
     carry_chain(mem, d, a, b, n, |x, y, carry| {
         let (s, c1) = x.overflowing_add(y);
@@ -74,6 +102,7 @@ pub(super) fn add(mem: &mut [u64], d: usize, a: usize, b: usize, n: usize) {
     });
 }
 
+#[inline(never)]
 pub(super) fn sub(mem: &mut [u64], d: usize, a: usize, b: usize, n: usize) {
     carry_chain(mem, d, a, b, n, |x, y, borrow| {
         let (s, c1) = x.overflowing_sub(y);

@@ -41,10 +41,6 @@ impl Server {
         Target { url: format!("http://{}", self.address), device_id: 3, is_bmv2: false }
     }
 
-    pub(crate) fn address(&self) -> String {
-        self.address.to_string()
-    }
-
     /// The generated client, for what ours does not do.
     pub(crate) async fn raw(&self) -> P4RuntimeClient<Channel> {
         P4RuntimeClient::connect(self.target().url).await.expect("connect")
