@@ -60,6 +60,22 @@ fn check_accepts_what_is_right() {
 }
 
 #[test]
+fn the_example_of_the_help_is_right() {
+    let help = String::from_utf8(controller(&["--help"]).stdout).unwrap();
+    let (_, rest) = help.split_once("An inventory:\n").unwrap();
+    let (example, _) = rest.split_once("Logs go").unwrap();
+    // Indented by two; hosts are shown as a comment.
+    let lines = example.lines().map(|line| line.strip_prefix("  ").unwrap_or(line));
+    let text: Vec<_> = lines
+        .map(|line| line.strip_prefix("# hosts:").map_or(line.to_owned(), |rest| format!("hosts:{rest}")))
+        .collect();
+    let file = File::new("example.yaml", &text.join("\n"));
+    let output = controller(&["check", file.path()]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8(output.stdout).unwrap().ends_with(": 2 switches, 1 hosts: ok\n"));
+}
+
+#[test]
 fn a_missing_inventory_and_a_taken_address_are_named() {
     assert!(error(&["--inventory", "/nonexistent.yaml"]).contains("/nonexistent.yaml"));
     assert!(error(&[]).contains("--inventory"));
