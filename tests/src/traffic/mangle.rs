@@ -1,6 +1,7 @@
 //! Ways to spoil a reduction packet.
 
-use inca_wire::frame::OUTER_LEN;
+use inca_wire::frame::{ETHERNET_LEN, IPV4_LEN, OUTER_LEN, internet_checksum};
+use inca_wire::packet::{HEADER_LEN, MAX_WORDS, WORD_BYTES};
 
 use super::Step;
 use crate::rig::{PORTS, Tree};
@@ -43,6 +44,41 @@ pub(super) fn wrong_field(rng: &mut Rng, tree: &Tree, step: &mut Step) {
         field.copy_from_slice(&value.to_be_bytes()[8 - bytes..]);
     }
     step.kind = "wrong field";
+}
+
+/// More or fewer words than the others send, or than the tree's slots have room for; all lengths agree.
+pub(super) fn wrong_words(rng: &mut Rng, tree: &Tree, step: &mut Step) {
+    step.kind = "wrong words";
+    let frame = &mut step.frame;
+    if frame.len() < OUTER_LEN + HEADER_LEN {
+        return;
+    }
+    let words = rng.between(0, i64::from(tree.words) + 2).min(MAX_WORDS as i64) as usize;
+    frame.resize(OUTER_LEN + HEADER_LEN + words * WORD_BYTES, 0x5A);
+    frame[WORDS.0] = words as u8;
+    let length = (frame.len() - ETHERNET_LEN) as u16;
+    frame[ETHERNET_LEN + 2..ETHERNET_LEN + 4].copy_from_slice(&length.to_be_bytes());
+    let udp = ETHERNET_LEN + IPV4_LEN + 4;
+    frame[udp..udp + 2].copy_from_slice(&(length - IPV4_LEN as u16).to_be_bytes());
+    fix_checksum(frame);
+}
+
+/// Random service class, identification and "don't fragment": legal and without meaning for the switch.
+pub(super) fn vary_ipv4(rng: &mut Rng, frame: &mut [u8]) {
+    if frame.len() < OUTER_LEN {
+        return;
+    }
+    frame[ETHERNET_LEN + 1] = rng.below(256) as u8;
+    rng.fill(&mut frame[ETHERNET_LEN + 4..ETHERNET_LEN + 6]);
+    frame[ETHERNET_LEN + 6] = rng.pick(&[0x00, 0x40]);
+    fix_checksum(frame);
+}
+
+fn fix_checksum(frame: &mut [u8]) {
+    let header = &mut frame[ETHERNET_LEN..ETHERNET_LEN + IPV4_LEN];
+    header[10..12].fill(0);
+    let checksum = internet_checksum(header);
+    header[10..12].copy_from_slice(&checksum.to_be_bytes());
 }
 
 /// The frame is cut, longer than it says, lies about its lengths, or comes in by another port.

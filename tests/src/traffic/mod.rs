@@ -92,10 +92,10 @@ impl<'a> Traffic<'a> {
         if self.rng.chance(self.mix.spoiled, 100) {
             // The switch will most likely drop it.
             self.progress[index][slot] = before;
-            if self.rng.chance(2, 3) {
-                mangle::wrong_field(&mut self.rng, tree, &mut step);
-            } else {
-                mangle::wrong_frame(&mut self.rng, &mut step);
+            match self.rng.below(6) {
+                0..3 => mangle::wrong_field(&mut self.rng, tree, &mut step),
+                3 => mangle::wrong_words(&mut self.rng, tree, &mut step),
+                _ => mangle::wrong_frame(&mut self.rng, &mut step),
             }
         } else if self.recent.len() < 256 {
             self.recent.push(step.clone());
@@ -239,10 +239,15 @@ impl<'a> Traffic<'a> {
         header.bias = content.bias;
         header.words = (content.words.len() / WORD_BYTES) as u8;
         debug_assert!(header.opcode == Opcode::Partial || header.plane == PLANE_BOTH);
-        let frame =
-            UdpFrame::to_switch((from.mac, from.ip), (service_mac(DEVICE_ID), service_address(DEVICE_ID)))
-                .emit_reduction(&header, &content.words)
-                .unwrap_or_default();
+        // What a switch sends must not depend on the outer headers of the packet that happened to come last.
+        let to = (service_mac(DEVICE_ID), service_address(DEVICE_ID));
+        let addresses = UdpFrame {
+            src_port: self.rng.between(1024, 65535) as u16,
+            ttl: self.rng.pick(&[1, 2, 64, 64, 255]),
+            ..UdpFrame::to_switch((from.mac, from.ip), to)
+        };
+        let mut frame = addresses.emit_reduction(&header, &content.words).unwrap_or_default();
+        mangle::vary_ipv4(&mut self.rng, &mut frame);
         Step { kind, port: from.port, frame }
     }
 }
