@@ -18,7 +18,8 @@ from mininet.node import Host, Switch
 from .processes import Component, ComponentError, Job
 
 CPU_PORT = 255
-FIRST_P4RUNTIME_PORT = 50051
+# Below the range from which the kernel takes the local ports of connections: one of those may be in use by then.
+FIRST_P4RUNTIME_PORT = 20001
 READY_SECONDS = 20.0
 UNPRIVILEGED_ID = 65534
 # With segmentation or receive offloads on, a switch gets frames larger than the MTU or merged ones; with transmit
