@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::args::{AllreduceArgs, CheckArg};
 use crate::check::{self, Group};
+use crate::data::Layout;
 use crate::report::{self, Counters, megabytes_per_second};
 use crate::{Failure, data};
 
@@ -38,7 +39,7 @@ pub(crate) fn run(args: &AllreduceArgs) -> Result<(), Failure> {
             "--check needs generated tensors: with --input no rank knows the others' elements".to_owned(),
         ));
     }
-    let input = input(args, dtype)?;
+    let (input, layout) = input(args, dtype)?;
     let (count, bytes) = (data::len(&input), (data::len(&input) * dtype.size()) as u64);
 
     let group = Communicator::join(args.join.options(dtype, args.operation.seed))?;
@@ -68,7 +69,7 @@ pub(crate) fn run(args: &AllreduceArgs) -> Result<(), Failure> {
 
     let outcome = check::compare(&Group::of(&args.join, &args.operation), &output, args.check);
     if let Some(path) = &args.output {
-        data::write(path, &output)?;
+        data::write(path, &output, &layout)?;
     }
     let total = bytes * u64::from(args.repeat);
     let report = Report {
@@ -95,7 +96,7 @@ pub(crate) fn run(args: &AllreduceArgs) -> Result<(), Failure> {
     outcome.into_result()
 }
 
-fn input(args: &AllreduceArgs, dtype: Dtype) -> Result<Tensor, Failure> {
+fn input(args: &AllreduceArgs, dtype: Dtype) -> Result<(Tensor, Layout), Failure> {
     if let Some(path) = &args.input {
         return data::read(path, dtype);
     }
@@ -111,7 +112,8 @@ fn input(args: &AllreduceArgs, dtype: Dtype) -> Result<Tensor, Failure> {
         (None, None) => return Err(Failure::Usage("give one of --count, --bytes and --input".to_owned())),
     };
     let rank = args.join.rank;
-    Ok(data::generate(dtype, args.operation.seed, rank, args.join.world.max(1), 0..count))
+    let tensor = data::generate(dtype, args.operation.seed, rank, args.join.world.max(1), 0..count);
+    Ok((tensor, Layout::flat(count)))
 }
 
 pub(crate) fn reduce(

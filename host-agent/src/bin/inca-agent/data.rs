@@ -1,10 +1,12 @@
 //! Tensors: generated from a seed, so that every rank knows all ranks' inputs, or read from files.
 
 use std::fs;
+use std::io;
 use std::ops::Range;
 use std::path::Path;
 
 use inca_host_agent::{Dtype, Tensor};
+use npyz::WriterBuilder as _;
 
 use crate::Failure;
 
@@ -39,16 +41,49 @@ pub(crate) fn len(tensor: &Tensor) -> usize {
     tensor.input().len()
 }
 
-/// Reads raw little-endian elements.
-pub(crate) fn read(path: &Path, dtype: Dtype) -> Result<Tensor, Failure> {
+/// How a tensor lies in a file of NumPy's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Layout {
+    shape: Vec<u64>,
+    order: npyz::Order,
+}
+
+impl Layout {
+    /// One dimension.
+    pub(crate) fn flat(elements: usize) -> Self {
+        Self { shape: vec![elements as u64], order: npyz::Order::C }
+    }
+}
+
+fn is_npy(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "npy")
+}
+
+/// Reads a NumPy array (.npy) or raw little-endian elements.
+pub(crate) fn read(path: &Path, dtype: Dtype) -> Result<(Tensor, Layout), Failure> {
     let failure =
         |reason: String| Failure::File { what: "reading", path: path.display().to_string(), reason };
     let bytes = fs::read(path).map_err(|error| failure(error.to_string()))?;
+    if is_npy(path) {
+        return read_npy(&bytes, dtype).map_err(failure);
+    }
     let (len, size) = (bytes.len(), dtype.size());
     if len % size != 0 {
         return Err(failure(format!("{len} bytes are no whole number of {dtype} elements of {size} bytes")));
     }
-    Ok(decode(&bytes, dtype))
+    Ok((decode(&bytes, dtype), Layout::flat(len / size)))
+}
+
+fn read_npy(bytes: &[u8], dtype: Dtype) -> Result<(Tensor, Layout), String> {
+    let file = npyz::NpyFile::new(bytes).map_err(|error| format!("not a NumPy array: {error}"))?;
+    let layout = Layout { shape: file.shape().to_vec(), order: file.order() };
+    let given = file.dtype().descr();
+    let wrong = |error| format!("elements are {given}, not {dtype} as --dtype says: {error}");
+    let tensor = match dtype {
+        Dtype::I32 => Tensor::I32(file.into_vec().map_err(wrong)?),
+        _ => Tensor::F32(file.into_vec().map_err(wrong)?),
+    };
+    Ok((tensor, layout))
 }
 
 /// Elements from raw little-endian bytes; what is left over at the end is no element.
@@ -69,13 +104,30 @@ pub(crate) fn encode(tensor: &Tensor) -> Vec<u8> {
     }
 }
 
-/// Writes raw little-endian elements.
-pub(crate) fn write(path: &Path, tensor: &Tensor) -> Result<(), Failure> {
-    fs::write(path, encode(tensor)).map_err(|error| Failure::File {
+/// Writes a NumPy array (.npy) of this layout or raw little-endian elements.
+pub(crate) fn write(path: &Path, tensor: &Tensor, layout: &Layout) -> Result<(), Failure> {
+    let bytes = if is_npy(path) { npy(tensor, layout) } else { Ok(encode(tensor)) };
+    bytes.and_then(|bytes| fs::write(path, bytes)).map_err(|error| Failure::File {
         what: "writing",
         path: path.display().to_string(),
         reason: error.to_string(),
     })
+}
+
+fn npy(tensor: &Tensor, layout: &Layout) -> io::Result<Vec<u8>> {
+    fn write<T: npyz::AutoSerialize + Copy>(elements: &[T], layout: &Layout) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let options = npyz::WriteOptions::new().default_dtype().order(layout.order).shape(&layout.shape);
+        let mut writer = options.writer(&mut bytes).begin_nd()?;
+        writer.extend(elements.iter().copied())?;
+        writer.finish()?;
+        Ok(bytes)
+    }
+    match tensor {
+        Tensor::F32(elements) => write(elements, layout),
+        Tensor::I32(elements) => write(elements, layout),
+        _ => Err(io::Error::other("a tensor of an unknown type")),
+    }
 }
 
 /// One step of the SplitMix64 generator.
@@ -89,6 +141,27 @@ fn mix(state: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn arrays_come_back_in_their_shape() {
+        for (tensor, dtype) in [
+            (generate(Dtype::F32, 1, 0, 2, 0..24), Dtype::F32),
+            (generate(Dtype::I32, 1, 0, 2, 0..24), Dtype::I32),
+        ] {
+            for order in [npyz::Order::C, npyz::Order::Fortran] {
+                let layout = Layout { shape: vec![2, 3, 4], order };
+                let bytes = npy(&tensor, &layout).unwrap();
+                let (read, read_layout) = read_npy(&bytes, dtype).unwrap();
+                assert_eq!((encode(&read), read_layout), (encode(&tensor), layout));
+            }
+        }
+        let bytes = npy(&generate(Dtype::F32, 1, 0, 2, 0..8), &Layout::flat(8)).unwrap();
+        let error = read_npy(&bytes, Dtype::I32).unwrap_err();
+        assert!(error.contains("<f4") && error.contains("i32"), "{error}");
+        for cut in 0..bytes.len() {
+            assert!(read_npy(&bytes[..cut], Dtype::F32).is_err(), "cut at {cut}");
+        }
+    }
 
     #[test]
     fn parts_are_cut_from_the_whole() {
