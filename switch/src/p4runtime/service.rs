@@ -47,6 +47,20 @@ pub(super) struct Shared {
     next_connection: AtomicU64,
 }
 
+/// What a request says about who it comes from.
+struct Office {
+    role: String,
+    election_id: u128,
+}
+
+impl Office {
+    /// `role_id` is what controllers before P4Runtime 1.3 give.
+    fn new(role: String, role_id: u64, election_id: Option<Uint128>) -> Self {
+        let role = if role.is_empty() && role_id != 0 { role_id.to_string() } else { role };
+        Self { role, election_id: election_id.unwrap_or_default().into() }
+    }
+}
+
 /// A pipeline that is saved and not committed.
 #[derive(Default)]
 struct Gate {
@@ -112,11 +126,8 @@ impl Shared {
         Err(Status::not_found(format!("device {device_id} given, this is device {own}")))
     }
 
-    #[allow(deprecated)] // `role_id` is what controllers before P4Runtime 1.3 give.
-    fn authorise(&self, role: &str, role_id: u64, election_id: Option<Uint128>) -> Result<(), Status> {
-        let number = if role.is_empty() && role_id != 0 { role_id.to_string() } else { String::new() };
-        let role = if number.is_empty() { role } else { &number };
-        self.elections().authorise(role, election_id.unwrap_or_default().into())
+    fn check_office(&self, office: &Office) -> Result<(), Status> {
+        self.elections().authorise(&office.role, office.election_id)
     }
 
     async fn verify(&self, config: Option<ForwardingPipelineConfig>) -> Result<Arc<Pipeline>, Status> {
@@ -155,10 +166,18 @@ impl Shared {
         })
     }
 
+    /// Waits for other changes, then checks the office again: it may have changed while a program was compiled.
+    async fn enter(&self, office: &Office) -> Result<tokio::sync::MutexGuard<'_, Gate>, Status> {
+        let gate = self.gate.lock().await;
+        self.check_office(office)?;
+        Ok(gate)
+    }
+
     async fn set_pipeline(
         &self,
         action: Action,
         config: Option<ForwardingPipelineConfig>,
+        office: &Office,
     ) -> Result<(), Status> {
         match action {
             Action::Unspecified => Err(Status::invalid_argument(
@@ -168,12 +187,12 @@ impl Shared {
             Action::Verify => self.verify(config).await.map(drop),
             Action::VerifyAndSave => {
                 let plane = self.shadow(self.verify(config).await?);
-                self.gate.lock().await.saved = Some(Saved { plane, log: Vec::new() });
+                self.enter(office).await?.saved = Some(Saved { plane, log: Vec::new() });
                 Ok(())
             }
             Action::VerifyAndCommit => {
                 let pipeline = self.verify(config).await?;
-                let mut gate = self.gate.lock().await;
+                let mut gate = self.enter(office).await?;
                 self.commit(pipeline, Vec::new()).await?;
                 gate.saved = None;
                 Ok(())
@@ -182,7 +201,7 @@ impl Shared {
                 if config.is_some() {
                     return Err(Status::invalid_argument("COMMIT takes no config: it commits the saved one"));
                 }
-                let mut gate = self.gate.lock().await;
+                let mut gate = self.enter(office).await?;
                 let Some(saved) = gate.saved.take() else {
                     return Err(Status::not_found("no config is saved: VERIFY_AND_SAVE comes before COMMIT"));
                 };
@@ -190,7 +209,7 @@ impl Shared {
             }
             Action::ReconcileAndCommit => {
                 let pipeline = self.verify(config).await?;
-                let mut gate = self.gate.lock().await;
+                let mut gate = self.enter(office).await?;
                 let kept = match self.running() {
                     Some(running) => {
                         let state = running.with(reconcile::state).await.map_err(runtime)?.map_err(whole)?;
@@ -224,7 +243,8 @@ impl P4Runtime for Service {
         self.0.check_device(request.device_id)?;
         let mut gate = self.0.gate.lock().await;
         #[allow(deprecated)]
-        self.0.authorise(&request.role, request.role_id, request.election_id)?;
+        let office = Office::new(request.role, request.role_id, request.election_id);
+        self.0.check_office(&office)?;
         let plane = gate.plane(&self.0)?;
         let atomicity = Atomicity::try_from(request.atomicity).map_err(|_| {
             Status::invalid_argument(format!("atomicity {} given, valid are 0, 1 and 2", request.atomicity))
@@ -261,9 +281,10 @@ impl P4Runtime for Service {
         let request = request.into_inner();
         self.0.check_device(request.device_id)?;
         #[allow(deprecated)]
-        self.0.authorise(&request.role, request.role_id, request.election_id)?;
+        let office = Office::new(request.role, request.role_id, request.election_id);
+        self.0.check_office(&office)?;
         let action = Action::try_from(request.action).unwrap_or(Action::Unspecified);
-        self.0.set_pipeline(action, request.config).await?;
+        self.0.set_pipeline(action, request.config, &office).await?;
         tracing::info!(device = self.0.handle.device_id(), action = action.as_str_name(), "pipeline set");
         Ok(Response::new(SetForwardingPipelineConfigResponse {}))
     }
