@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use inca_wire::address::MacAddr;
 use inca_wire::frame::{OUTER_LEN, UdpFrame};
-use inca_wire::packet::{EXP_BIAS, Flags, Format, HEADER_LEN, Header, Opcode, PARENT_MEMBER, Packet, WORD_BYTES};
+use inca_wire::packet::{
+    EXP_BIAS, Flags, Format, HEADER_LEN, Header, Opcode, PARENT_MEMBER, Packet, WORD_BYTES,
+};
 
 use crate::socket::{BatchSocket, wait};
 
@@ -84,8 +86,6 @@ pub(crate) fn neighbour(port: usize) -> (MacAddr, Ipv4Addr) {
 pub(crate) struct Rate {
     /// Contributions a second that became part of a result.
     pub(crate) packets_per_s: f64,
-    /// The payload of these.
-    pub(crate) bytes_per_s: f64,
     /// Slots that had to be sent again, over the whole run.
     pub(crate) repeats: u64,
 }
@@ -102,7 +102,8 @@ pub(crate) fn run(load: &Load, interfaces: &[String], warm_up: Duration, time: D
         .iter()
         .map(|name| BatchSocket::open(name).with_context(|| format!("opening {name}")))
         .collect::<Result<Vec<_>>>()?;
-    let mut children: Vec<Child> = (0..load.children).map(|index| child(load, index)).collect::<Result<_>>()?;
+    let mut children: Vec<Child> =
+        (0..load.children).map(|index| child(load, index)).collect::<Result<_>>()?;
     let mut parent = Parent::new(load)?;
     let (mut finished, mut repeats) = (0u64, 0u64);
     let begin = Instant::now();
@@ -122,11 +123,7 @@ pub(crate) fn run(load: &Load, interfaces: &[String], warm_up: Duration, time: D
                 let counted = finished - before;
                 let seconds = (now - from).as_secs_f64();
                 let packets = counted as f64 * load.role.packets_per_sequence() as f64;
-                return Ok(Rate {
-                    packets_per_s: packets / seconds,
-                    bytes_per_s: packets * f64::from(load.words) * WORD_BYTES as f64 / seconds,
-                    repeats,
-                });
+                return Ok(Rate { packets_per_s: packets / seconds, repeats });
             }
         }
         if !wait(&sockets, RETRY)? {

@@ -55,15 +55,25 @@ struct Arguments {
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    ensure!(arguments.seconds > 0.0 && arguments.seconds <= 60.0, "--seconds {}: 0 to 60 is valid", arguments.seconds);
+    ensure!(
+        arguments.seconds > 0.0 && arguments.seconds <= 60.0,
+        "--seconds {}: 0 to 60 is valid",
+        arguments.seconds
+    );
     let available = SwitchKind::available()?;
-    let cases: Vec<Case> = cases(&arguments).into_iter().filter(|case| available.contains(&case.switch)).collect();
+    let cases: Vec<Case> =
+        cases(&arguments).into_iter().filter(|case| available.contains(&case.switch)).collect();
     ensure!(!cases.is_empty(), "no switch to measure: simple_switch_grpc and inca-switch are both missing");
-    let rates = in_fresh_namespace(|| measure(&arguments, &cases)).context("making a network namespace takes root")??;
+    let rates = in_fresh_namespace(|| measure(&arguments, &cases))
+        .context("making a network namespace takes root")??;
 
     let report = Report::new(&cases, &rates, arguments.runs, arguments.children);
     report.write(&arguments.report)?;
-    if arguments.json { println!("{}", report.json()?) } else { print!("{report}") }
+    if arguments.json {
+        println!("{}", report.json()?)
+    } else {
+        print!("{report}")
+    }
     Ok(())
 }
 
@@ -71,7 +81,14 @@ fn cases(arguments: &Arguments) -> Vec<Case> {
     let baseline = |program| Case { program, role: Role::Single, switch: SwitchKind::Bmv2, words: 5 };
     let mut cases = vec![baseline(Program::PerElement), baseline(Program::Tuned)];
     for switch in [SwitchKind::Bmv2, SwitchKind::Embedded] {
-        let loads = [(Role::Single, 1), (Role::Single, 5), (Role::Leaf, 5), (Role::Root, 5), (Role::Single, 32), (Role::Leaf, 32)];
+        let loads = [
+            (Role::Single, 1),
+            (Role::Single, 5),
+            (Role::Leaf, 5),
+            (Role::Root, 5),
+            (Role::Single, 32),
+            (Role::Leaf, 32),
+        ];
         cases.extend(loads.map(|(role, words)| Case { program: Program::Inca, role, switch, words }));
     }
     cases.retain(|case| arguments.switch.is_none_or(|only| only == case.switch));
@@ -91,7 +108,8 @@ fn measure(arguments: &Arguments, cases: &[Case]) -> Result<Vec<Vec<generator::R
             let rig = Rig::start(case, &load).with_context(|| format!("starting {case}"))?;
             let (warm_up, time) = (Duration::from_millis(300), Duration::from_secs_f64(arguments.seconds));
             rates.push(
-                generator::run(&load, &interfaces[..load.ports()], warm_up, time).with_context(|| case.to_string())?,
+                generator::run(&load, &interfaces[..load.ports()], warm_up, time)
+                    .with_context(|| case.to_string())?,
             );
             drop(rig);
             bar.inc(1);

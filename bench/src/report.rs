@@ -74,10 +74,16 @@ impl Report {
     pub(crate) fn new(cases: &[Case], rates: &[Vec<Rate>], runs: u16, children: u8) -> Self {
         let rows: Vec<Row> = cases.iter().zip(rates).map(|(case, rates)| row(case, rates)).collect();
         let find = |program: Program, role: Role, switch: SwitchKind, words: u8| {
-            cases.iter().position(|case| *case == Case { program, role, switch, words }).map(|index| &rows[index])
+            cases
+                .iter()
+                .position(|case| *case == Case { program, role, switch, words })
+                .map(|index| &rows[index])
         };
-        let bytes = |program, role, words| find(program, role, SwitchKind::Bmv2, words).map(|row| row.bytes_per_s);
-        let against = |baseline, role, words| Some(bytes(Program::Inca, role, words)? / bytes(baseline, Role::Single, 5)?);
+        let bytes =
+            |program, role, words| find(program, role, SwitchKind::Bmv2, words).map(|row| row.bytes_per_s);
+        let against = |baseline, role, words| {
+            Some(bytes(Program::Inca, role, words)? / bytes(baseline, Role::Single, 5)?)
+        };
         let packets = |switch| find(Program::Inca, Role::Single, switch, 5).map(|row| row.packets_per_s);
         Self {
             ratio_single_1280: against(Program::PerElement, Role::Single, 5),
@@ -86,7 +92,9 @@ impl Report {
             ratio_single_1280_tuned: against(Program::Tuned, Role::Single, 5),
             ratio_leaf_1280_tuned: against(Program::Tuned, Role::Leaf, 5),
             ratio_single_8192_tuned: against(Program::Tuned, Role::Single, 32),
-            ratio_embedded_to_bmv2: packets(SwitchKind::Embedded).zip(packets(SwitchKind::Bmv2)).map(|(a, b)| a / b),
+            ratio_embedded_to_bmv2: packets(SwitchKind::Embedded)
+                .zip(packets(SwitchKind::Bmv2))
+                .map(|(a, b)| a / b),
             rows,
             runs,
             children,
@@ -126,7 +134,11 @@ fn row(case: &Case, rates: &[Rate]) -> Row {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:<18} {:<7} {:<9} {:>8} {:>12} {:>10}   range", "program", "role", "switch", "payload", "packets/s", "MB/s")?;
+        writeln!(
+            f,
+            "{:<18} {:<7} {:<9} {:>8} {:>12} {:>10}   range",
+            "program", "role", "switch", "payload", "packets/s", "MB/s"
+        )?;
         for row in &self.rows {
             writeln!(
                 f,
@@ -139,10 +151,17 @@ impl fmt::Display for Report {
                 row.bytes_per_s / 1e6,
                 row.range[0],
                 row.range[1],
-                if row.stalled_runs > 0 { format!(", {} runs stalled", row.stalled_runs) } else { String::new() },
+                if row.stalled_runs > 0 {
+                    format!(", {} runs stalled", row.stalled_runs)
+                } else {
+                    String::new()
+                },
             )?;
         }
-        writeln!(f, "\nbytes a second on bmv2 against one register operation per element at 1280 bytes (tuned for bmv2):")?;
+        writeln!(
+            f,
+            "\nbytes a second on bmv2 against one register operation per element at 1280 bytes (tuned for bmv2):"
+        )?;
         let ratios = [
             ("single switch, 1280 bytes", self.ratio_single_1280, self.ratio_single_1280_tuned),
             ("leaf, 1280 bytes", self.ratio_leaf_1280, self.ratio_leaf_1280_tuned),

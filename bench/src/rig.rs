@@ -91,7 +91,8 @@ fn embedded() -> io::Result<PathBuf> {
 pub(crate) fn cables(count: usize) -> Result<Vec<String>> {
     (1..=count)
         .map(|port| {
-            bmv2::namespace::cable(&format!("p{port}"), MTU).with_context(|| format!("making the cable of port {port}"))?;
+            bmv2::namespace::cable(&format!("p{port}"), MTU)
+                .with_context(|| format!("making the cable of port {port}"))?;
             Ok(format!("p{port}-far"))
         })
         .collect()
@@ -124,7 +125,8 @@ impl Rig {
             .with_context(|| format!("spawning the {} switch", case.switch))?;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let stem = case.program.compiled();
-        let pipeline = Pipeline::from_files(stem.with_extension("p4info.txtpb"), stem.with_extension("json"))?;
+        let pipeline =
+            Pipeline::from_files(stem.with_extension("p4info.txtpb"), stem.with_extension("json"))?;
         let client = runtime.block_on(async {
             let (client, events) = connect().await?;
             client.ensure_pipeline(&pipeline).await?;
@@ -137,7 +139,10 @@ impl Rig {
                     let job = EntryBuilder::new(&pipeline.info)
                         .table("job")
                         .exact("tree_id", load.tree_id)
-                        .action("set_job", [("workers", (load.children as u32).into()), ("group", 1u16.into())])
+                        .action(
+                            "set_job",
+                            [("workers", (load.children as u32).into()), ("group", 1u16.into())],
+                        )
                         .build()?;
                     let copies = (1..=load.children as u32).map(|port| (port, port));
                     vec![job.into(), multicast_group(1, copies)]
@@ -176,7 +181,9 @@ fn command(switch: SwitchKind, ports: usize) -> Result<Command> {
 async fn connect() -> Result<(Client, Events)> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        match Client::connect(ClientConfig::new("switch", format!("http://{GRPC}"), DEVICE_ID.into(), 1)).await {
+        match Client::connect(ClientConfig::new("switch", format!("http://{GRPC}"), DEVICE_ID.into(), 1))
+            .await
+        {
             Ok(connected) => return Ok(connected),
             Err(error) if Instant::now() >= deadline => return Err(error.into()),
             // A process that has just started does not listen yet, and there is nothing to wait on.
@@ -199,8 +206,11 @@ fn tree_entries(load: &Load) -> Vec<Entry> {
             Role::Single | Role::Leaf => Child::Host { rank: index as u16, port, to, udp_port: UDP_PORT },
         }
     });
-    let parent =
-        (load.role == Role::Leaf).then(|| Parent { port: load.ports() as u16, to: endpoint(load.ports()), index: 0 });
+    let parent = (load.role == Role::Leaf).then(|| Parent {
+        port: load.ports() as u16,
+        to: endpoint(load.ports()),
+        index: 0,
+    });
     let node = TreeNode {
         tree_id: load.tree_id,
         generation: load.generation,

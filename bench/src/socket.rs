@@ -44,7 +44,9 @@ impl BatchSocket {
         ] {
             let length = size_of::<libc::c_int>() as libc::socklen_t;
             // SAFETY: the pointer is to a c_int of that length that outlives the call.
-            if unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, (&raw const value).cast(), length) } != 0 {
+            if unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, (&raw const value).cast(), length) }
+                != 0
+            {
                 return Err(io::Error::last_os_error());
             }
         }
@@ -74,7 +76,13 @@ impl BatchSocket {
         }
         // SAFETY: headers and what they point to live until the call returns, with the lengths given.
         let got = unsafe {
-            libc::recvmmsg(self.fd.as_raw_fd(), headers.as_mut_ptr(), BATCH as u32, libc::MSG_DONTWAIT, std::ptr::null_mut())
+            libc::recvmmsg(
+                self.fd.as_raw_fd(),
+                headers.as_mut_ptr(),
+                BATCH as u32,
+                libc::MSG_DONTWAIT,
+                std::ptr::null_mut(),
+            )
         };
         if got < 0 {
             let error = io::Error::last_os_error();
@@ -107,10 +115,14 @@ impl BatchSocket {
                 count += 1;
             }
             // SAFETY: headers and what they point to live until the call returns; the kernel only reads the frames.
-            let sent = unsafe { libc::sendmmsg(self.fd.as_raw_fd(), headers.as_mut_ptr(), count as u32, libc::MSG_DONTWAIT) };
+            let sent = unsafe {
+                libc::sendmmsg(self.fd.as_raw_fd(), headers.as_mut_ptr(), count as u32, libc::MSG_DONTWAIT)
+            };
             if sent < 0 {
                 let error = io::Error::last_os_error();
-                if !matches!(error.kind(), io::ErrorKind::WouldBlock) && error.raw_os_error() != Some(libc::ENOBUFS) {
+                if !matches!(error.kind(), io::ErrorKind::WouldBlock)
+                    && error.raw_os_error() != Some(libc::ENOBUFS)
+                {
                     return Err(error);
                 }
             }
@@ -126,6 +138,8 @@ pub(crate) fn wait(sockets: &[BatchSocket], time: Duration) -> io::Result<bool> 
         .map(|socket| libc::pollfd { fd: socket.fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
         .collect();
     // SAFETY: pointer and length are those of a mutable vector that outlives the call.
-    let ready = unsafe { libc::poll(waits.as_mut_ptr(), waits.len() as libc::nfds_t, time.as_millis() as libc::c_int) };
+    let ready = unsafe {
+        libc::poll(waits.as_mut_ptr(), waits.len() as libc::nfds_t, time.as_millis() as libc::c_int)
+    };
     if ready < 0 { Err(io::Error::last_os_error()) } else { Ok(ready > 0) }
 }
