@@ -36,8 +36,8 @@ const ROUND: usize = 8;
 
 /// `z[i] = f(x[i], y[i], carry)`, the carry passed on from limb to limb.
 #[inline(always)]
-fn chain3(z: &mut [u64], x: &[u64], y: &[u64], f: impl Fn(u64, u64, bool) -> (u64, bool)) {
-    let mut carry = false;
+fn chain3(z: &mut [u64], x: &[u64], y: &[u64], f: impl Fn(u64, u64, u8) -> (u64, u8)) {
+    let mut carry = 0;
     let (z_rounds, z_rest) = z.as_chunks_mut::<ROUND>();
     let (x_rounds, x_rest) = x.as_chunks::<ROUND>();
     let (y_rounds, y_rest) = y.as_chunks::<ROUND>();
@@ -53,8 +53,8 @@ fn chain3(z: &mut [u64], x: &[u64], y: &[u64], f: impl Fn(u64, u64, bool) -> (u6
 
 /// The same in place of `x`.
 #[inline(always)]
-fn chain2(x: &mut [u64], y: &[u64], f: impl Fn(u64, u64, bool) -> (u64, bool)) {
-    let mut carry = false;
+fn chain2(x: &mut [u64], y: &[u64], f: impl Fn(u64, u64, u8) -> (u64, u8)) {
+    let mut carry = 0;
     let (x_rounds, x_rest) = x.as_chunks_mut::<ROUND>();
     let (y_rounds, y_rest) = y.as_chunks::<ROUND>();
     for (x, y) in x_rounds.iter_mut().zip(y_rounds) {
@@ -74,7 +74,7 @@ fn carry_chain(
     a: usize,
     b: usize,
     n: usize,
-    f: impl Fn(u64, u64, bool) -> (u64, bool),
+    f: impl Fn(u64, u64, u8) -> (u64, u8),
 ) {
     if d == a {
         if let Ok([x, y]) = mem.get_disjoint_mut([d..d + n, b..b + n]) {
@@ -87,28 +87,55 @@ fn carry_chain(
     } else if let Ok([z, x, y]) = mem.get_disjoint_mut([d..d + n, a..a + n, b..b + n]) {
         return chain3(z, x, y, f);
     }
-    let mut carry = false;
+    let mut carry = 0;
     for i in 0..n {
         (mem[d + i], carry) = f(mem[a + i], mem[b + i], carry);
     }
 }
 
+/// `x + y + carry` (0 or 1) and the carry out. The intrinsic keeps the carry in the processor's flag, which the compiler does not
+/// find by itself.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn add_limb(x: u64, y: u64, carry: u8) -> (u64, u8) {
+    let mut sum = 0;
+    let carry = std::arch::x86_64::_addcarry_u64(carry, x, y, &mut sum);
+    (sum, carry)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn add_limb(x: u64, y: u64, carry: u8) -> (u64, u8) {
+    let (sum, c1) = x.overflowing_add(y);
+    let (sum, c2) = sum.overflowing_add(u64::from(carry));
+    (sum, u8::from(c1 | c2))
+}
+
+/// `x - y - borrow` (0 or 1) and the borrow out.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn sub_limb(x: u64, y: u64, borrow: u8) -> (u64, u8) {
+    let mut difference = 0;
+    let borrow = std::arch::x86_64::_subborrow_u64(borrow, x, y, &mut difference);
+    (difference, borrow)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn sub_limb(x: u64, y: u64, borrow: u8) -> (u64, u8) {
+    let (difference, b1) = x.overflowing_sub(y);
+    let (difference, b2) = difference.overflowing_sub(u64::from(borrow));
+    (difference, u8::from(b1 | b2))
+}
+
 #[inline(never)]
 pub(super) fn add(mem: &mut [u64], d: usize, a: usize, b: usize, n: usize) {
-    carry_chain(mem, d, a, b, n, |x, y, carry| {
-        let (s, c1) = x.overflowing_add(y);
-        let (s, c2) = s.overflowing_add(u64::from(carry));
-        (s, c1 | c2)
-    });
+    carry_chain(mem, d, a, b, n, add_limb);
 }
 
 #[inline(never)]
 pub(super) fn sub(mem: &mut [u64], d: usize, a: usize, b: usize, n: usize) {
-    carry_chain(mem, d, a, b, n, |x, y, borrow| {
-        let (s, c1) = x.overflowing_sub(y);
-        let (s, c2) = s.overflowing_sub(u64::from(borrow));
-        (s, c1 | c2)
-    });
+    carry_chain(mem, d, a, b, n, sub_limb);
 }
 
 /// Modulo 2^(64 n). `d` is distinct from both operands.
