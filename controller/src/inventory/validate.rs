@@ -215,7 +215,7 @@ impl Place<'_> {
             self.number(trees.slots_per_tree.as_ref(), "trees.slots_per_tree", 16, 1, SLOTS.into())?;
         let stripes = self.number(trees.stripes.as_ref(), "trees.stripes", 1, 1, 16)?;
         let resend =
-            self.number(trees.resend_interval_ms.as_ref(), "trees.resend_interval_ms", 10, 1, 60_000)?;
+            self.number(trees.resend_interval_ms.as_ref(), "trees.resend_interval_ms", 3, 1, 60_000)?;
         let linger =
             self.number(trees.leave_linger_ms.as_ref(), "trees.leave_linger_ms", 1500, 0, 600_000)?;
         Ok(TreeSettings {
