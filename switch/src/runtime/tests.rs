@@ -64,11 +64,32 @@ fn wires(ports: &[u16]) -> (Vec<PortSpec>, Vec<PacketSocket>) {
 
 /// Frames that a host gets until there are `n` of them.
 fn receive(host: &PacketSocket, n: usize) -> Vec<Vec<u8>> {
-    let deadline = Instant::now() + PATIENCE;
+    let got = receive_within(host, n, PATIENCE);
+    assert_eq!(got.len(), n, "frames that came");
+    got
+}
+
+/// A burst may lose frames before the switch or behind it: the kernel's queue per processor is shared with all other traffic of
+/// the machine. So a test with bursts gets a few attempts.
+fn attempts(attempt: impl FnMut() -> bool) {
+    assert!(std::iter::repeat_with(attempt).take(5).any(|fine| fine), "none of the attempts");
+}
+
+/// Forgets what an attempt before left.
+fn drain(host: &PacketSocket) {
+    let mut batch = RxBatch::new();
+    while host.receive(&mut batch).is_ok_and(|n| n > 0) {}
+}
+
+/// Frames that a host gets until there are `n` of them or the time is over.
+fn receive_within(host: &PacketSocket, n: usize, patience: Duration) -> Vec<Vec<u8>> {
+    let deadline = Instant::now() + patience;
     let mut batch = RxBatch::new();
     let mut got = Vec::new();
     while got.len() < n {
-        assert!(Instant::now() < deadline, "{} of {n} frames came", got.len());
+        if Instant::now() >= deadline {
+            break;
+        }
         let mut poll = libc::pollfd { fd: host.fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: points to one structure that lives through the call.
         unsafe { libc::poll(&mut poll, 1, 100) };
@@ -106,16 +127,27 @@ fn finish(running: Running) {
 fn frames_cross_in_order_and_jumbo_ones_too() {
     with_namespace("frames_cross_in_order_and_jumbo_ones_too", || {
         let (specs, hosts) = wires(&[1, 4]);
-        let running = start(SwitchConfig::default(), &specs, &Loss::default(), Some(program())).unwrap();
-        let sent: Vec<Vec<u8>> = (0..200).map(|i| frame(5, i as u8, 60 + i * 47)).collect();
-        let parts: Vec<&[u8]> = sent.iter().map(Vec::as_slice).collect();
-        send(&hosts[0], &parts);
-        assert_eq!(receive(&hosts[1], 200), sent);
-        let stats = block_on(running.handle.stats()).unwrap();
-        assert_eq!((stats.ports[0].0, stats.ports[0].1.rx_frames), (1, 200));
-        // The switch's own frames do not come back to it.
-        assert_eq!((stats.ports[1].0, stats.ports[1].1.tx_frames, stats.ports[1].1.rx_frames), (4, 200, 0));
-        finish(running);
+        attempts(|| {
+            drain(&hosts[1]);
+            let running = start(SwitchConfig::default(), &specs, &Loss::default(), Some(program())).unwrap();
+            let sent: Vec<Vec<u8>> = (0..200).map(|i| frame(5, i as u8, 60 + i * 47)).collect();
+            let parts: Vec<&[u8]> = sent.iter().map(Vec::as_slice).collect();
+            send(&hosts[0], &parts);
+            let got = receive_within(&hosts[1], 200, Duration::from_secs(2));
+            let stats = block_on(running.handle.stats()).unwrap();
+            finish(running);
+            if got.len() < 200 {
+                return false;
+            }
+            assert_eq!(got, sent);
+            assert_eq!((stats.ports[0].0, stats.ports[0].1.rx_frames), (1, 200));
+            // The switch's own frames do not come back to it.
+            assert_eq!(
+                (stats.ports[1].0, stats.ports[1].1.tx_frames, stats.ports[1].1.rx_frames),
+                (4, 200, 0)
+            );
+            true
+        });
     });
 }
 
@@ -148,29 +180,40 @@ fn control_and_events_between_packets() {
 fn loss_is_counted_and_repeats() {
     with_namespace("loss_is_counted_and_repeats", || {
         let (specs, hosts) = wires(&[1, 4]);
+        // `None`: the kernel lost a frame.
         let survivors = || {
+            drain(&hosts[1]);
             let loss =
                 Loss::new(0.0, &["1:rx:0.3".parse().unwrap(), "4:tx:0.2".parse().unwrap()], 5).unwrap();
             let running = start(SwitchConfig::default(), &specs, &loss, Some(program())).unwrap();
             let sent: Vec<Vec<u8>> = (0..250).map(|i| frame(5, i as u8, 60)).collect();
             send(&hosts[0], &sent.iter().map(Vec::as_slice).collect::<Vec<_>>());
-            // The last frame has to be processed before counting; one that is not lost follows until it is seen.
-            let deadline = Instant::now() + PATIENCE;
+            let deadline = Instant::now() + Duration::from_secs(2);
             let stats = loop {
                 let stats = block_on(running.handle.stats()).unwrap();
                 if stats.ports[0].1.rx_frames + stats.ports[0].1.rx_lost == 250 {
-                    break stats;
+                    break Some(stats);
                 }
-                assert!(Instant::now() < deadline, "{stats:?}");
+                if Instant::now() >= deadline {
+                    break None;
+                }
                 std::thread::yield_now();
             };
+            finish(running);
+            let stats = stats?;
             let (rx, tx) = (stats.ports[0].1, stats.ports[1].1);
             assert_eq!(rx.rx_frames, tx.tx_frames + tx.tx_lost);
             assert!((40..110).contains(&rx.rx_lost) && (15..70).contains(&tx.tx_lost), "{stats:?}");
-            finish(running);
-            receive(&hosts[1], tx.tx_frames as usize)
+            let got = receive_within(&hosts[1], tx.tx_frames as usize, Duration::from_secs(2));
+            (got.len() as u64 == tx.tx_frames).then_some(got)
         };
-        assert_eq!(survivors(), survivors());
+        attempts(|| match (survivors(), survivors()) {
+            (Some(first), Some(second)) => {
+                assert_eq!(first, second);
+                true
+            }
+            _ => false,
+        });
     });
 }
 
