@@ -1,6 +1,7 @@
 //! Lowering: from the [`Ast`] to flat code.
 
 mod actions;
+mod condition;
 mod expr;
 mod flow;
 mod parser;
