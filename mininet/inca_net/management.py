@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 
 from .nodes import FabricHost
 
@@ -33,7 +34,11 @@ def build(hosts: Sequence[FabricHost]) -> None:
             f"link add name {outer} type veth peer name {inner} netns {host.pid}",
             f"link set {outer} master {BRIDGE} up",
         ]
-    subprocess.run(["ip", "-batch", "-"], input="\n".join(lines).encode(), check=True, capture_output=True)
+    # What a network before this one left: its hosts' namespaces, and the cables into them, end in the kernel's own time.
+    remove()
+    done = subprocess.run(["ip", "-batch", "-"], input="\n".join(lines), text=True, check=False, capture_output=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"building the management network: {done.stderr.strip()}")
     for index, host in enumerate(hosts):
         host.cmd(
             f"ip addr add {management_address(index)}/{prefix} dev {host.name}-mgmt && ip link set {host.name}-mgmt up"
@@ -41,5 +46,6 @@ def build(hosts: Sequence[FabricHost]) -> None:
 
 
 def remove() -> None:
-    """Removes the bridge; the veth pairs go with the hosts."""
-    subprocess.run(["ip", "link", "del", BRIDGE], check=False, capture_output=True)
+    """Removes the bridge and the hosts' cables to it, which would otherwise stay until the last process of each host is gone."""
+    for name in [BRIDGE, *(path.name for path in Path("/sys/class/net").glob("mgmt-*"))]:
+        subprocess.run(["ip", "link", "del", name], check=False, capture_output=True)
