@@ -34,7 +34,7 @@ def build(hosts: Sequence[FabricHost]) -> None:
             f"link add name {outer} type veth peer name {inner} netns {host.pid}",
             f"link set {outer} master {BRIDGE} up",
         ]
-    # What a network before this one left: its hosts' namespaces, and the cables into them, end in the kernel's own time.
+    # What a network before this one left: its hosts' namespaces, with the cables into them, end when the kernel likes.
     remove()
     done = subprocess.run(["ip", "-batch", "-"], input="\n".join(lines), text=True, check=False, capture_output=True)
     if done.returncode != 0:
@@ -46,6 +46,6 @@ def build(hosts: Sequence[FabricHost]) -> None:
 
 
 def remove() -> None:
-    """Removes the bridge and the hosts' cables to it, which would otherwise stay until the last process of each host is gone."""
+    """Removes the bridge and the hosts' cables to it, which would stay until each host's last process is gone."""
     for name in [BRIDGE, *(path.name for path in Path("/sys/class/net").glob("mgmt-*"))]:
         subprocess.run(["ip", "link", "del", name], check=False, capture_output=True)
