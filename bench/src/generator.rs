@@ -6,6 +6,7 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use inca_controller::program::formats::FormatSpec;
 use inca_wire::address::MacAddr;
 use inca_wire::frame::{OUTER_LEN, UdpFrame};
 use inca_wire::packet::{
@@ -203,10 +204,9 @@ fn child(load: &Load, index: usize) -> Result<Child> {
     Ok(Child { frames, sequence: vec![1; load.slots as usize] })
 }
 
-/// Guard bits of the group: w less the bits that the number of ranks takes.
-pub(crate) fn guard(load: &Load) -> u16 {
-    let ranks = u32::from(load.world());
-    (16 - ranks.next_power_of_two().trailing_zeros()).min(15) as u16
+/// Guard bits of the group, as the switch is programmed with them.
+fn guard(load: &Load) -> u16 {
+    FormatSpec::of(Format::Bfp16).guard_bits(load.world())
 }
 
 fn header(load: &Load, slot: u32, member: u16) -> Header {
