@@ -3,7 +3,7 @@
 # where all is there. Rust itself comes from rustup.
 set -eu
 
-packages="mininet iproute2 iputils-ping ethtool nftables net-tools procps util-linux
+packages="gcc libc6-dev make mininet iproute2 iputils-ping ethtool nftables net-tools procps util-linux
           python3 python3-yaml python3-numpy python3-sklearn python3-pytest python3-venv python3-mypy"
 
 missing=""
