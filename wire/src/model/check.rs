@@ -5,11 +5,17 @@
 //! host has accepted anything but the right result; and from what hosts and switches hold, with every packet in flight lost, a
 //! network that loses nothing any more leads to the end.
 
+mod agreement;
 mod explore;
+mod network;
 mod topology;
 
-use explore::{Fault, Verdict, explore};
+use agreement::{Policy, Rule, Scenario};
+use explore::{Fault, explore};
+use network::Verdict;
 use topology::{Node, Operation, Topology};
+
+use crate::model::slot::Broken;
 
 use Node::{Host, Switch};
 use Operation::{FarApart, Integers, Mismatched, NotFinite, Overflowing};
@@ -20,11 +26,7 @@ fn leaf(hosts: usize) -> Node {
 
 /// Explores, and prints what it took: the figures show that the check has not become empty.
 fn check(name: &str, root: Node, operations: &[Operation], states: usize) {
-    check_with(Fault::None, name, root, operations, states);
-}
-
-fn check_with(fault: Fault, name: &str, root: Node, operations: &[Operation], states: usize) {
-    let explored = explore(&Topology::new(&root, operations), fault);
+    let explored = explore(&Topology::new(&root, operations), Fault::None);
     println!("{name}: {} states, {} of hosts and switches", explored.states, explored.held);
     assert_eq!(explored.verdict, Verdict::Right, "{name}: {:#?}", explored.trace);
     assert_eq!(explored.states, states, "{name}: number of states");
@@ -67,11 +69,95 @@ fn flagged_results() {
     check("overflowing", root(), &[Overflowing, Integers], 61);
 }
 
-/// A generation change at any time: nothing of the old generation gets into the new one.
+/// Resends are limited in time, whichever child asks.
+#[test]
+fn limited_resends() {
+    for (name, root) in [
+        ("one leaf", Switch(vec![leaf(2), Host])),
+        ("both kinds", Switch(vec![Host, leaf(2), Host, leaf(2)])),
+        ("line of three", Switch(vec![Switch(vec![leaf(2), Host]), Host])),
+    ] {
+        let explored = explore(&Topology::new(&root, &[Integers; 3]).limited(), Fault::None);
+        println!("{name}: {} states", explored.states);
+        assert_eq!(explored.verdict, Verdict::Right, "{name}: {:#?}", explored.trace);
+    }
+}
+
+/// The check can fail: it finds every rule of the slot protocol broken.
+#[test]
+fn broken_rules_are_found() {
+    use Broken::*;
+    for (rule, verdict) in [
+        // More contributions than ranks: no host takes the result.
+        (AddsRepeats, Verdict::Stuck),
+        (TellsVersionsApartOnly, Verdict::Wrong),
+        (StoreNotApart, Verdict::Stuck),
+        (ForgetsPrevious, Verdict::Stuck),
+        (NeverResends, Verdict::Stuck),
+        (ResendsOnePlane, Verdict::Stuck),
+        (PlanesShareBitmap, Verdict::Wrong),
+        (FullByOnePlane, Verdict::Wrong),
+        (TakesAnyResult, Verdict::Stuck),
+    ] {
+        let topology = Topology::new(&Switch(vec![leaf(2), Host]), &[Integers; 3]).limited().broken(rule);
+        let explored = explore(&topology, Fault::None);
+        println!("{rule:?}: {:?} after {} states", explored.verdict, explored.states);
+        assert_eq!(explored.verdict, verdict, "{rule:?}: {:?}", explored.trace);
+    }
+}
+
+fn change(policy: Policy, name: &str, root: Node, (operations, attempts): (usize, u8), states: usize) {
+    let topology = Topology::new(&root, &[Integers; 3][..operations]);
+    let explored = agreement::explore(&topology, Scenario { policy, attempts, broken: None });
+    println!("{policy:?}, {name}: {} states", explored.states);
+    assert_eq!(explored.verdict, Verdict::Right, "{policy:?}, {name}: {:?}", explored.trace);
+    assert_eq!(explored.states, states, "{policy:?}, {name}: number of states");
+}
+
+/// A generation change at any time, a second one in the middle of it, while packets of all generations are on their way.
 #[test]
 fn generations_change() {
-    check_with(Fault::Renew, "new generation, one switch", leaf(3), &[Integers; 3], 1003);
-    check_with(Fault::Renew, "new generation, two levels", Switch(vec![leaf(2), Host]), &[Integers; 3], 2297);
+    let two_levels = || Switch(vec![leaf(2), Host]);
+    let three_levels = || Switch(vec![Switch(vec![leaf(1), Host]), Host]);
+    for (policy, states) in [
+        (Policy::Same, [22_607, 59_888, 6333]),
+        (Policy::Shrink, [136_502, 368_407, 33_255]),
+        (Policy::Abort, [14_165, 21_287, 9138]),
+    ] {
+        change(policy, "one switch", leaf(3), (2, 2), states[0]);
+        change(policy, "two levels", two_levels(), (2, 2), states[1]);
+        change(policy, "three levels", three_levels(), (2, 1), states[2]);
+    }
+}
+
+/// The check can fail: it finds every rule of the agreement broken.
+#[test]
+fn broken_agreements_are_found() {
+    use Broken::{KeepsSlots, TakesAnyGeneration};
+    use Rule::*;
+    for (rule, policy, verdict) in [
+        (OwnPlace, Policy::Same, Verdict::Wrong),
+        (SequencesGoOn, Policy::Same, Verdict::Stuck),
+        (TakesResultsAfterReport, Policy::Shrink, Verdict::Disagree),
+        (SumsAgain, Policy::Shrink, Verdict::Disagree),
+        (RetainsNothing, Policy::Same, Verdict::Stuck),
+        (ForgetsWhenReady, Policy::Same, Verdict::Stuck),
+        (NumberReused, Policy::Same, Verdict::Stuck),
+        (TakesOldOpen, Policy::Shrink, Verdict::Stuck),
+        (AgreesWithoutAll, Policy::Shrink, Verdict::Disagree),
+    ] {
+        let topology = Topology::new(&leaf(3), &[Integers; 2]);
+        let explored = agreement::explore(&topology, Scenario { policy, attempts: 2, broken: Some(rule) });
+        println!("{rule:?}: {:?} after {} states", explored.verdict, explored.states);
+        assert_eq!(explored.verdict, verdict, "{rule:?}: {:?}", explored.trace);
+    }
+    for (rule, verdict) in [(KeepsSlots, Verdict::Stuck), (TakesAnyGeneration, Verdict::Wrong)] {
+        let topology = Topology::new(&leaf(3), &[Integers; 2]).broken(rule);
+        let scenario = Scenario { policy: Policy::Same, attempts: 2, broken: None };
+        let explored = agreement::explore(&topology, scenario);
+        println!("{rule:?}: {:?} after {} states", explored.verdict, explored.states);
+        assert_eq!(explored.verdict, verdict, "{rule:?}: {:?}", explored.trace);
+    }
 }
 
 /// The check can fail: a switch that forgets its registers without a new generation is stuck.

@@ -3,6 +3,7 @@
 //! A differential test feeds the same packets to this model and to the P4 program and compares what happened ([`Event`], whose
 //! values are the indices of the program's counter `events`) and every packet sent.
 
+mod broken;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 use crate::format::Format;
 use crate::packet::{Flags, Header, Opcode, PARENT_MEMBER, PLANE_BOTH};
 
+pub(in crate::model) use broken::Broken;
 use state::Slot;
 
 /// One tree's part at this switch, as the controller installs it.
@@ -37,6 +39,9 @@ pub struct TreeConfig {
     pub parent: Option<Parent>,
     /// Least time between two resends of a slot's sum, microseconds.
     pub resend_interval_us: u32,
+    /// The rule that this switch breaks.
+    #[cfg(test)]
+    pub(in crate::model) broken: Option<Broken>,
 }
 
 /// A child of a tree.
@@ -177,7 +182,9 @@ impl SwitchModel {
             Err(event) => return event.into(),
         };
         let slot = self.slots.entry((header.tree_id, header.slot)).or_default();
-        if slot.generation != config.generation {
+        if slot.generation != config.generation
+            && (slot.generation == 0 || !config.breaks(Broken::KeepsSlots))
+        {
             *slot = Slot::fresh(config.generation);
         }
         // The switch's clock has 32 bits.
@@ -188,7 +195,7 @@ impl SwitchModel {
 impl TreeConfig {
     fn admit(&self, port: u16, header: &Header) -> Result<Sender, Event> {
         let sender = self.sender(port, header).ok_or(Event::NotAdmitted)?;
-        if header.generation != self.generation {
+        if header.generation != self.generation && !self.breaks(Broken::TakesAnyGeneration) {
             Err(Event::StaleGeneration)
         } else if header.slot >= self.slots {
             Err(Event::BadSlot)

@@ -1,11 +1,10 @@
 //! Breadth-first search over all states of a topology.
 
-use std::collections::{HashMap, HashSet};
-use std::hash::Hash;
+use std::collections::HashSet;
 
+use super::network::{Network, Sent, Verdict};
 use super::topology::{Message, Place, Topology};
-use crate::model::slot::{SwitchModel, TreeConfig};
-use crate::packet::{Flags, Header, Opcode, PLANE_BOTH, WORD_BYTES};
+use crate::model::slot::SwitchModel;
 
 /// What goes wrong besides the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,18 +14,6 @@ pub(super) enum Fault {
     Forget,
     /// Rank 0 sends what it contributes in sequence 2 in sequence 1 as well.
     ReuseSequence,
-    /// At any time, once, the controller closes the generation and opens the next: all ranks restart at the first operation
-    /// that any of them has not finished. Packets of the old generation stay on their way.
-    Renew,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Right,
-    /// A host accepted a wrong result.
-    Wrong,
-    /// A state from which a network without loss does not lead to the end.
-    Stuck,
 }
 
 #[derive(Debug)]
@@ -42,51 +29,24 @@ pub(super) struct Explored {
 /// What hosts and switches hold.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Held {
-    /// Per switch, an index of `Explorer::switches`.
+    /// Per switch, the number of its state.
     switches: Vec<usize>,
     /// Per host, the operation it is in.
     operations: Vec<usize>,
-    /// In the second generation: the operation that it began with.
-    base: Option<usize>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct State {
     held: Held,
-    /// Bit i: message i of `Explorer::messages` was sent.
-    sent: u128,
-}
-
-/// Numbers things, equal ones alike.
-struct Numbered<T> {
-    numbers: HashMap<T, usize>,
-    things: Vec<T>,
-}
-
-impl<T: Clone + Eq + Hash> Numbered<T> {
-    fn new() -> Self {
-        Self { numbers: HashMap::new(), things: Vec::new() }
-    }
-
-    fn number(&mut self, thing: T) -> usize {
-        *self.numbers.entry(thing).or_insert_with_key(|thing| {
-            self.things.push(thing.clone());
-            self.things.len() - 1
-        })
-    }
+    sent: Sent,
 }
 
 struct Explorer<'a> {
-    topology: &'a Topology,
-    switches: Numbered<SwitchModel>,
-    messages: Numbered<Message>,
-    /// (switch state, message) -> (its next state, what it sends).
-    handled: HashMap<(usize, usize), (usize, Vec<usize>)>,
+    network: Network<'a>,
 }
 
 pub(super) fn explore(topology: &Topology, fault: Fault) -> Explored {
-    let mut explorer =
-        Explorer { topology, switches: Numbered::new(), messages: Numbered::new(), handled: HashMap::new() };
+    let mut explorer = Explorer { network: Network::new(topology) };
     let start = explorer.start(fault);
     let forgotten = start.held.switches[0];
 
@@ -102,23 +62,17 @@ pub(super) fn explore(topology: &Topology, fault: Fault) -> Explored {
             }
         }
         let mut successors = Vec::new();
-        for message in 0..u128::BITS as usize {
-            if state.sent >> message & 1 == 1 {
-                let Some(successor) = explorer.deliver(&state, message) else {
-                    states.push((state, Some((next, message))));
-                    return explorer.report(Verdict::Wrong, &states, states.len() - 1, held_seen.len());
-                };
-                successors.push((successor, Some((next, message))));
-            }
+        for message in state.sent.iter() {
+            let Some(successor) = explorer.deliver(&state, message) else {
+                states.push((state.clone(), Some((next, message))));
+                return explorer.report(Verdict::Wrong, &states, states.len() - 1, held_seen.len());
+            };
+            successors.push((successor, Some((next, message))));
         }
-        match fault {
-            Fault::Forget => {
-                let mut successor = state;
-                successor.held.switches[0] = forgotten;
-                successors.push((successor, None));
-            }
-            Fault::Renew => successors.extend(explorer.renew(state).map(|successor| (successor, None))),
-            _ => {}
+        if fault == Fault::Forget {
+            let mut successor = state;
+            successor.held.switches[0] = forgotten;
+            successors.push((successor, None));
         }
         for (successor, from) in successors {
             if seen.insert(successor.clone()) {
@@ -132,139 +86,80 @@ pub(super) fn explore(topology: &Topology, fault: Fault) -> Explored {
 
 impl Explorer<'_> {
     fn start(&mut self, fault: Fault) -> State {
-        let models = self.topology.configs.iter().map(|config| SwitchModel::new([config.clone()]));
-        let switches = models.map(|model| self.switches.number(model)).collect();
-        let operations = vec![0; self.topology.world()];
-        let mut state = State { held: Held { switches, operations, base: None }, sent: 0 };
-        self.send_all(&mut state);
+        let topology = self.network.topology;
+        let models = topology.configs.iter().map(|config| SwitchModel::new([config.clone()]));
+        let switches = models.map(|model| self.network.switches.number(model)).collect();
+        let operations = vec![0; topology.world()];
+        let held = Held { switches, operations };
+        let mut sent = Sent::default();
+        self.contributions(&held).into_iter().for_each(|message| sent.add(message));
         if fault == Fault::ReuseSequence {
-            let second = self.topology.contribution(0, 1, None);
-            let reused = self.topology.contribution(0, 0, None).zip(second);
-            let reused =
-                reused.map(|(first, second)| self.messages.number(Message { words: second.words, ..first }));
-            state.sent |= reused.map_or(0, |reused| 1 << reused);
+            let second = topology.contribution(0, 1, 0, 0);
+            let reused = topology.contribution(0, 0, 0, 0).zip(second);
+            let reused = reused.map(|(first, second)| Message { words: second.words, ..first });
+            reused.into_iter().for_each(|message| sent.add(self.network.messages.number(message)));
         }
-        state
+        State { held, sent }
     }
 
-    /// Every host sends the contribution it is at.
-    fn send_all(&mut self, state: &mut State) {
-        for message in self.contributions(&state.held) {
-            state.sent |= 1 << message;
-        }
-    }
-
+    /// What every host repeats.
     fn contributions(&mut self, held: &Held) -> Vec<usize> {
+        let topology = self.network.topology;
         let hosts = held.operations.iter().enumerate();
-        let sent =
-            hosts.filter_map(|(rank, operation)| self.topology.contribution(rank, *operation, held.base));
-        sent.map(|message| self.messages.number(message)).collect()
-    }
-
-    /// The entries of the old generation are gone everywhere before any rank hears of the new one, so the order in which switches
-    /// change is not to be seen.
-    fn renew(&mut self, mut state: State) -> Option<State> {
-        let base = *state.held.operations.iter().min()?;
-        if state.held.base.is_some() || base == self.topology.results.len() {
-            return None;
-        }
-        for (switch, config) in state.held.switches.iter_mut().zip(&self.topology.configs) {
-            let mut model = self.switches.things[*switch].clone();
-            model.remove(config.tree_id);
-            model.install(TreeConfig { generation: config.generation + 1, ..config.clone() });
-            *switch = self.switches.number(model);
-        }
-        state.held.base = Some(base);
-        state.held.operations.fill(base);
-        self.send_all(&mut state);
-        Some(state)
+        let sent = hosts.filter_map(|(rank, operation)| topology.contribution(rank, *operation, 0, 0));
+        sent.map(|message| self.network.messages.number(message)).collect()
     }
 
     /// The state after this message arrived; none if a host took a wrong result.
     fn deliver(&mut self, state: &State, message: usize) -> Option<State> {
         let mut state = state.clone();
-        for sent in self.arrive(&mut state.held, message)? {
-            assert!(sent < u128::BITS as usize, "more messages than bits");
-            state.sent |= 1 << sent;
-        }
+        let sent = self.arrive(0, &mut state.held, message)?;
+        sent.into_iter().for_each(|message| state.sent.add(message));
         Some(state)
     }
 
     /// What is sent when this message arrives; none if a host takes a wrong result.
-    fn arrive(&mut self, held: &mut Held, message: usize) -> Option<Vec<usize>> {
-        match self.messages.things[message].to {
+    fn arrive(&mut self, now: u64, held: &mut Held, message: usize) -> Option<Vec<usize>> {
+        match self.network.place(message) {
             Place::Host(rank) => self.arrive_at_host(held, rank, message),
-            Place::Switch(switch, port) => Some(self.arrive_at_switch(held, switch, port, message)),
+            Place::Switch(switch, port) => {
+                Some(self.network.arrive(now, &mut held.switches, (switch, port), message))
+            }
         }
-    }
-
-    fn arrive_at_switch(&mut self, held: &mut Held, switch: usize, port: u16, message: usize) -> Vec<usize> {
-        let before = held.switches[switch];
-        if let Some((after, sent)) = self.handled.get(&(before, message)) {
-            held.switches[switch] = *after;
-            return sent.clone();
-        }
-        let mut model = self.switches.things[before].clone();
-        let Message { header, words, .. } = &self.messages.things[message];
-        let outcome = model.handle(0, port, header, words);
-        let mut sent = Vec::new();
-        for packet in outcome.sent {
-            let to = self.topology.links[&(switch, packet.port)];
-            sent.push(self.messages.number(Message { to, header: packet.header, words: packet.words }));
-        }
-        let after = self.switches.number(model);
-        self.handled.insert((before, message), (after, sent.clone()));
-        held.switches[switch] = after;
-        sent
     }
 
     /// A host takes the result it awaits and sends its next contribution.
     fn arrive_at_host(&mut self, held: &mut Held, rank: usize, message: usize) -> Option<Vec<usize>> {
+        let topology = self.network.topology;
         let operation = held.operations[rank];
-        let Some(contribution) = self.topology.contribution(rank, operation, held.base) else {
+        let Some(contribution) = topology.contribution(rank, operation, 0, 0) else {
             return Some(Vec::new());
         };
-        let Message { header, words, .. } = &self.messages.things[message];
-        let asked = contribution.header;
-        let is_awaited = (header.generation, header.sequence) == (asked.generation, asked.sequence)
-            && usize::from(header.contributions) == self.topology.world()
-            && (header.tag == asked.tag || header.flags.contains(Flags::MISMATCH));
-        if !is_awaited {
-            return Some(Vec::new());
+        let right = &topology.results[operation];
+        match self.network.judge(message, contribution.header, topology.world(), right) {
+            None => return Some(Vec::new()),
+            Some(false) => return None,
+            Some(true) => held.operations[rank] += 1,
         }
-        let right = &self.topology.results[operation];
-        let expected = Header {
-            opcode: Opcode::Result,
-            flags: right.flags,
-            words: (right.words.len() / WORD_BYTES) as u8,
-            tag: if right.flags.contains(Flags::MISMATCH) { 0 } else { asked.tag },
-            plane: PLANE_BOTH,
-            contributions: self.topology.world() as u16,
-            exp_max: right.exp_max,
-            exp_min: right.exp_min,
-            bias: 0,
-            ..asked
-        };
-        if (header, words) != (&expected, &right.words) {
-            return None;
-        }
-        held.operations[rank] += 1;
-        let next = self.topology.contribution(rank, operation + 1, held.base);
-        Some(next.map(|message| self.messages.number(message)).into_iter().collect())
+        let next = topology.contribution(rank, operation + 1, 0, 0);
+        Some(next.map(|message| self.network.messages.number(message)).into_iter().collect())
     }
 
     /// Whether hosts that repeat themselves reach the end if nothing is lost from now on, all that is in flight being lost.
     fn completes(&mut self, held: &Held) -> Verdict {
         let mut held = held.clone();
-        let (switches, operations) = (self.topology.configs.len(), self.topology.results.len());
-        for _ in 0..(switches + 2) * operations {
+        let topology = self.network.topology;
+        let rounds = (topology.configs.len() + 2) * topology.results.len();
+        let limited = topology.configs[0].resend_interval_us > 0;
+        for round in 1..=rounds {
+            let now = if limited { round as u64 } else { 0 };
             let mut arriving = self.contributions(&held);
             if arriving.is_empty() {
                 return Verdict::Right;
             }
             let mut at = 0;
             while let Some(message) = arriving.get(at).copied() {
-                let Some(sent) = self.arrive(&mut held, message) else { return Verdict::Wrong };
+                let Some(sent) = self.arrive(now, &mut held, message) else { return Verdict::Wrong };
                 arriving.extend(sent);
                 at += 1;
             }
@@ -281,7 +176,7 @@ impl Explorer<'_> {
     ) -> Explored {
         let mut trace = Vec::new();
         while let (_, Some((from, message))) = states[at] {
-            trace.push(self.messages.things[message].clone());
+            trace.push(self.network.messages.things[message].clone());
             at = from;
         }
         trace.reverse();

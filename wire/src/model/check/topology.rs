@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::format::{Encoded, Format};
 use crate::model::allreduce::{ChunkResult, sum_chunk};
 use crate::model::numbers::narrow_words;
-use crate::model::slot::{Child, ChildKind, Parent, TreeConfig};
+use crate::model::slot::{Broken, Child, ChildKind, Parent, TreeConfig};
 use crate::packet::{EXP_BIAS, Flags, Header, Opcode};
 
 const TREE: u16 = 3;
@@ -55,6 +55,8 @@ pub(super) struct Topology {
     pub(super) configs: Vec<TreeConfig>,
     /// Where a switch's port leads.
     pub(super) links: BTreeMap<(usize, u16), Place>,
+    /// Per switch the ranks below it, a bit for each.
+    below: Vec<u8>,
     /// Per host, per operation: the contribution. Operation i is sequence i + 1 of the first generation.
     contributions: Vec<Vec<Message>>,
     /// Per operation: the only right result.
@@ -68,15 +70,14 @@ impl Topology {
         let mut topology = Self {
             configs: Vec::new(),
             links: BTreeMap::new(),
+            below: Vec::new(),
             contributions: Vec::new(),
             results: Vec::new(),
         };
         topology.add_switch(format, world, root, None, operations);
-        for sequence in 1..=operations.len() {
-            let blocks: Vec<_> =
-                topology.contributions.iter().map(|sent| block_of(&sent[sequence - 1])).collect();
-            let mut result = sum_chunk(format, guard(format, world), 1, &blocks);
-            if operations[sequence - 1] == Operation::Mismatched {
+        for (index, operation) in operations.iter().enumerate() {
+            let mut result = topology.result(index, topology.everybody());
+            if *operation == Operation::Mismatched {
                 result =
                     ChunkResult { flags: Flags::MISMATCH, exp_max: 0, exp_min: 0xFFFF, words: Vec::new() };
             }
@@ -85,17 +86,58 @@ impl Topology {
         topology
     }
 
+    /// The same with resends that are limited to one per round: exploring, all happens at one time, so none is sent.
+    pub(super) fn limited(mut self) -> Self {
+        self.configs.iter_mut().for_each(|config| config.resend_interval_us = 1);
+        self
+    }
+
+    /// The same with switches that break a rule.
+    pub(super) fn broken(mut self, rule: Broken) -> Self {
+        self.configs.iter_mut().for_each(|config| config.broken = Some(rule));
+        self
+    }
+
+    /// Every rank, a bit for each.
+    pub(super) fn everybody(&self) -> u8 {
+        u8::MAX >> (8 - self.world())
+    }
+
+    /// The sum of these ranks' blocks.
+    pub(super) fn result(&self, operation: usize, members: u8) -> ChunkResult {
+        let ranks = (0..self.world()).filter(|rank| members >> rank & 1 == 1);
+        let blocks: Vec<_> = ranks.map(|rank| block_of(&self.contributions[rank][operation])).collect();
+        let config = &self.configs[0];
+        sum_chunk(config.format, config.guard, 1, &blocks)
+    }
+
+    /// What is installed on a switch in a later generation, for these ranks.
+    pub(super) fn config(&self, switch: usize, generation: u32, members: u8) -> TreeConfig {
+        let mut config = self.configs[switch].clone();
+        config.generation += generation;
+        config.world = members.count_ones() as u16;
+        config.children.retain(|child| match self.links[&(switch, child.port)] {
+            Place::Host(rank) => members >> rank & 1 == 1,
+            Place::Switch(below, _) => members & self.below[below] != 0,
+        });
+        config
+    }
+
     pub(super) fn world(&self) -> usize {
         self.contributions.len()
     }
 
-    /// What this host sends for an operation, in the first generation or, from operation `base` on, in the second.
-    pub(super) fn contribution(&self, rank: usize, operation: usize, base: Option<usize>) -> Option<Message> {
+    /// What this host sends for an operation in a generation that begins with operation `base`; generations count from 0.
+    pub(super) fn contribution(
+        &self,
+        rank: usize,
+        operation: usize,
+        generation: u32,
+        base: usize,
+    ) -> Option<Message> {
         let mut message = self.contributions[rank].get(operation)?.clone();
-        if let Some(base) = base {
-            message.header.generation = GENERATION + 1;
-            message.header.sequence -= base as u32;
-        }
+        message.header.generation += generation;
+        message.header.sequence -= base as u32;
         Some(message)
     }
 
@@ -121,13 +163,16 @@ impl Topology {
             parent,
             // Every repeated contribution may lead to a resend. One that is suppressed is as good as lost.
             resend_interval_us: 0,
+            broken: None,
         });
+        self.below.push(0);
         let Node::Switch(nodes) = node else { panic!("a host is no switch") };
         let mut children = Vec::new();
         for (index, node) in nodes.iter().enumerate() {
             let port = index as u16 + 1;
             if matches!(node, Node::Host) {
                 let rank = self.contributions.len();
+                self.below[switch] |= 1 << rank;
                 children.push(Child { port, member: rank as u16, kind: ChildKind::Host });
                 self.links.insert((switch, port), Place::Host(rank));
                 let to = Place::Switch(switch, port);
@@ -140,6 +185,7 @@ impl Topology {
                 children.push(Child { port, member, kind: ChildKind::Switch });
                 let up = Parent { port: PARENT_PORT, member };
                 let child = self.add_switch(format, world, node, Some(up), operations);
+                self.below[switch] |= self.below[child];
                 self.links.insert((switch, port), Place::Switch(child, PARENT_PORT));
                 self.links.insert((child, PARENT_PORT), Place::Switch(switch, port));
             }

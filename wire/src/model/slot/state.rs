@@ -1,6 +1,6 @@
 //! What a switch keeps per slot, and what each packet does to it.
 
-use super::{ChildKind, Event, Outcome, Sent, TreeConfig, sender_may_set};
+use super::{Broken, ChildKind, Event, Outcome, Sent, TreeConfig, sender_may_set};
 use crate::model::numbers::{self, Addend, PlaneSum};
 use crate::packet::{Flags, Header, NO_EXP_MAX, NO_EXP_MIN, Opcode, PLANE_BOTH};
 
@@ -56,13 +56,17 @@ impl Slot {
         if !sender_may_set(header.flags) || header.flags.is_empty() == (header.words == 0) || !counts_itself {
             return Event::BadFormat.into();
         }
-        let contributed = self.children[planes[0]] & 1 << child != 0;
-        let current = header.sequence == self.sequence;
-        let next = header.sequence == self.sequence.wrapping_add(1);
-        let previous = header.sequence.wrapping_add(1) == self.sequence;
+        let contributed = self.children[planes[0]] & 1 << child != 0 && !config.breaks(Broken::AddsRepeats);
+        let is = |sequence: u32| {
+            let told_apart = if config.breaks(Broken::TellsVersionsApartOnly) { 1 } else { u32::MAX };
+            (header.sequence ^ sequence) & told_apart == 0
+        };
+        let current = is(self.sequence);
+        let next = is(self.sequence.wrapping_add(1));
+        let previous = is(self.sequence.wrapping_sub(1)) && !config.breaks(Broken::ForgetsPrevious);
 
         if next && self.done {
-            self.begin(header);
+            self.begin(config, header);
             self.add(config, now, child, planes, header, words)
         } else if current && !self.done && !contributed {
             self.add(config, now, child, planes, header, words)
@@ -70,18 +74,25 @@ impl Slot {
             self.replay(config, child, header)
         } else if !current || self.done {
             Event::BadSequence.into()
-        } else if !self.is_full(config) {
+        } else if !self.is_full(config) || config.breaks(Broken::NeverResends) {
             Event::Duplicate.into()
         } else if now.wrapping_sub(self.resent_at) < config.resend_interval_us {
             Event::ResendLimited.into()
         } else if header.words != self.words && self.flags.is_empty() {
             Event::ReplayMisfit.into()
         } else {
-            Outcome { event: Event::Resend, sent: self.send_up(config, now, header) }
+            let mut sent = self.send_up(config, now, header);
+            if config.breaks(Broken::ResendsOnePlane) {
+                sent.retain(|sum| usize::from(sum.header.plane) == planes[0]);
+            }
+            Outcome { event: Event::Resend, sent }
         }
     }
 
-    fn begin(&mut self, header: &Header) {
+    fn begin(&mut self, config: &TreeConfig, header: &Header) {
+        if config.breaks(Broken::StoreNotApart) {
+            self.stored = None;
+        }
         self.sequence = header.sequence;
         self.done = false;
         self.tag = header.tag;
@@ -109,6 +120,9 @@ impl Slot {
 
         for plane in planes {
             self.children[*plane] |= 1 << child;
+            if config.breaks(Broken::PlanesShareBitmap) {
+                self.children[1 - *plane] |= 1 << child;
+            }
             if fits && header.flags.is_empty() {
                 self.add_words(config, child, *plane, header, words);
             } else if fits {
@@ -143,7 +157,8 @@ impl Slot {
     }
 
     fn is_full(&self, config: &TreeConfig) -> bool {
-        self.children == [config.all_children(); 2]
+        let planes = if config.breaks(Broken::FullByOnePlane) { 1 } else { 2 };
+        self.children[..planes].iter().all(|children| *children == config.all_children())
     }
 
     /// The header of the finished sum: nothing in it depends on which packet came last.
@@ -203,7 +218,8 @@ impl Slot {
 
     /// A result from the parent.
     pub(super) fn take_result(&mut self, config: &TreeConfig, header: &Header, words: &[u8]) -> Outcome {
-        let awaited = header.sequence == self.sequence && !self.done && self.is_full(config);
+        let awaited = header.sequence == self.sequence && !self.done && self.is_full(config)
+            || config.breaks(Broken::TakesAnyResult);
         let complete = header.contributions == config.world;
         let well_formed = header.words == if header.flags.is_empty() { self.words } else { 0 };
         if !(awaited && complete && well_formed) {

@@ -21,6 +21,7 @@ fn config(parent: Option<Parent>) -> TreeConfig {
         children: vec![child(0), child(1)],
         parent,
         resend_interval_us: 1000,
+        broken: None,
     }
 }
 
