@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build p4 test test-unit test-property test-golden test-diff test-net lint fmt demo perf check up doctor \
-        bench-dataplane clean
+        bench-dataplane fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,13 @@ test-diff: ## tier differential: reference model, embedded switch and BMv2 again
 
 test-net: ## tier emulated network: Mininet with both switches
 	@$(PYTHON) tests/run.py net
+
+TARGET  ?= packet
+SECONDS ?= 60
+fuzz: ## fuzz one entrance, guided by coverage (nightly, cargo-fuzz): TARGET=packet|json|p4runtime|northbound SECONDS=60
+	@cargo fuzz --version >/dev/null 2>&1 || { echo "cargo-fuzz not found: cargo install cargo-fuzz"; exit 1; }
+	cargo run --quiet -p inca-tests --example fuzz_seeds -- $(TARGET) fuzz/corpus/$(TARGET)
+	cargo +nightly fuzz run $(TARGET) -- -max_total_time=$(SECONDS) -max_len=65536 -timeout=60 $(ARGS)
 
 lint: $(RUFF) ## rustfmt, clippy, ruff, mypy: no changes
 	cargo fmt --all --check

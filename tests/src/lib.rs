@@ -4,11 +4,13 @@
 //! * [`rig`]: one switch with neighbours and trees in every role; [`traffic`]: the packets fed to it;
 //!   [`install`]: the entries it needs;
 //! * [`bmv2`]: the rig around a real `simple_switch_grpc`;
+//! * [`fuzz`]: what strangers can send, at every entrance;
 //! * [`fabric`]: whole trees of embedded switches and host state machines in virtual time.
 
 pub mod bmv2;
 pub mod cases;
 pub mod fabric;
+pub mod fuzz;
 pub mod inputs;
 pub mod install;
 pub mod oracle;

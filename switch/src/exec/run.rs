@@ -240,7 +240,8 @@ impl Machine {
                     (END, next) => go!(next),
                     (code, next) => {
                         back = next;
-                        pc = code as usize;
+                        // The way back may lead forward only: a loop through an action is noticed here.
+                        go!(code);
                     }
                 },
                 Op::Return => go!(back),
