@@ -249,7 +249,13 @@ impl Driver {
     fn receive(&mut self) -> bool {
         for _ in 0..RECEIVE_BATCHES {
             let now = Instant::now();
-            match self.socket.receive(|datagram| self.endpoint.handle_datagram(now, datagram)) {
+            let Self { socket, endpoint, trees, .. } = self;
+            // Whatever a packet says: results come from the switch that the contributions go to.
+            let take = |from, datagram: &[u8]| match trees.contains(&from) {
+                true => endpoint.handle_datagram(now, datagram),
+                false => endpoint.ignore_stranger(),
+            };
+            match socket.receive(take) {
                 Ok(true) => {}
                 Ok(false) => return false,
                 Err(error) => {

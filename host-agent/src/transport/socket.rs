@@ -76,8 +76,8 @@ impl DataSocket {
         &self.errors
     }
 
-    /// Hands one batch of received datagrams to `take`; false if there was none.
-    pub(super) fn receive(&mut self, mut take: impl FnMut(&[u8])) -> io::Result<bool> {
+    /// Hands one batch of received datagrams to `take`, each with its sender; false if there was none.
+    pub(super) fn receive(&mut self, mut take: impl FnMut(SocketAddr, &[u8])) -> io::Result<bool> {
         let mut slices: [IoSliceMut<'_>; BATCH_SIZE] = std::array::from_fn(|_| IoSliceMut::new(&mut []));
         for (slice, buffer) in slices.iter_mut().zip(&mut self.buffers) {
             *slice = IoSliceMut::new(buffer);
@@ -95,8 +95,8 @@ impl DataSocket {
         for (meta, buffer) in self.metas[..count].iter().zip(&self.buffers) {
             let received = &buffer[..meta.len];
             match meta.stride {
-                0 => take(received),
-                stride => received.chunks(stride).for_each(&mut take),
+                0 => take(meta.addr, received),
+                stride => received.chunks(stride).for_each(|datagram| take(meta.addr, datagram)),
             }
         }
         Ok(true)

@@ -42,7 +42,7 @@ fn datagrams_cross_the_loopback_unchanged() {
     assert_eq!(next, 6);
     let mut received = Vec::new();
     // The loopback delivers within the send, so everything is there.
-    while receiver.receive(|datagram| received.push(datagram.to_vec())).expect("receive") {}
+    while receiver.receive(|_, datagram| received.push(datagram.to_vec())).expect("receive") {}
     let expected: Vec<_> = batch.packets().iter().map(|packet| batch.contents(packet).to_vec()).collect();
     assert_eq!(received, expected);
 }

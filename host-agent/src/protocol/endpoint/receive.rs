@@ -33,6 +33,11 @@ impl<B: TensorBuffer> Endpoint<B> {
         }
     }
 
+    /// Counts a datagram that did not come from a switch of this job's.
+    pub fn ignore_stranger(&mut self) {
+        self.stats.foreign += 1;
+    }
+
     pub(super) fn is_for_me(&self, tree: usize, header: &Header) -> bool {
         let config = &self.trees[tree].config;
         header.generation == self.config.generation
