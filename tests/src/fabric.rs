@@ -2,6 +2,7 @@
 //! edges, and links that delay, lose, duplicate and reorder by seed or by order.
 
 mod faults;
+mod order;
 mod shape;
 
 use std::cmp::Reverse;
@@ -16,7 +17,8 @@ use inca_wire::address::{service_address, service_mac};
 use inca_wire::frame::UdpFrame;
 use inca_wire::packet::Format;
 
-pub use faults::{Direction, Faults, LinkFaults};
+pub use faults::{Direction, Faults, LATENCY, LinkFaults, PacketId};
+pub use order::Orders;
 pub use shape::Node;
 use shape::Plan;
 
@@ -222,6 +224,24 @@ impl<T: Target> Fabric<T> {
         self.queue.retain(|Reverse((_, _, event))| matches!(event, Event::Arrival(..)));
         self.delivered = 0;
         self.faults = faults;
+        self.faults.begin(self.elapsed);
+    }
+
+    /// As [`Fabric::renew`], but nothing of before is on its way any more: what follows depends on nothing that was before.
+    ///
+    /// # Panics
+    /// If a switch refuses an entry.
+    pub fn renew_quietly(&mut self, faults: Faults, seed: u64) {
+        self.queue.clear();
+        self.queued = 0;
+        // Rounding to the switches' microseconds is the same each time.
+        self.elapsed = Duration::from_millis(self.elapsed.as_millis() as u64 + 1);
+        self.renew(faults, seed);
+    }
+
+    /// Virtual time since the first generation.
+    pub fn elapsed(&self) -> Duration {
+        self.elapsed
     }
 
     /// Packets that each direction of each link was given since the last [`Fabric::renew`], lost ones included.
@@ -260,20 +280,7 @@ impl<T: Target> Fabric<T> {
     pub fn run_each(&mut self, calls: &[Vec<Call>]) -> Result<Outcomes, Stuck> {
         let begin = self.elapsed;
         let delivered = self.delivered;
-        for (rank, calls) in calls.iter().enumerate() {
-            for call in calls {
-                let spec = OperationSpec {
-                    collective: Collective::Allreduce,
-                    op: call.op,
-                    deadline: call.deadline.map(|after| self.now() + after),
-                };
-                let tensor = call.tensors[rank].clone();
-                if let Err(rejected) = self.hosts[rank].endpoint.start(spec, tensor) {
-                    panic!("rank {rank}: {}", rejected.error);
-                }
-            }
-            self.serve(rank);
-        }
+        self.start(calls);
         let wanted = calls.iter().map(Vec::len).sum();
         while self.finished() < wanted {
             let bounded = self.delivered - delivered < MOST_PACKETS && self.elapsed - begin < LONGEST;
@@ -288,6 +295,24 @@ impl<T: Target> Fabric<T> {
             self.handle(event);
         }
         Ok(self.hosts.iter_mut().map(Host::outcomes).collect())
+    }
+
+    /// Every rank makes its calls.
+    fn start(&mut self, calls: &[Vec<Call>]) {
+        for (rank, calls) in calls.iter().enumerate() {
+            for call in calls {
+                let spec = OperationSpec {
+                    collective: Collective::Allreduce,
+                    op: call.op,
+                    deadline: call.deadline.map(|after| self.now() + after),
+                };
+                let tensor = call.tensors[rank].clone();
+                if let Err(rejected) = self.hosts[rank].endpoint.start(spec, tensor) {
+                    panic!("rank {rank}: {}", rejected.error);
+                }
+            }
+            self.serve(rank);
+        }
     }
 
     fn finished(&self) -> usize {
@@ -376,7 +401,7 @@ impl<T: Target> Fabric<T> {
     }
 
     fn transmit(&mut self, link: usize, direction: Direction, to: Place, frame: Vec<u8>) {
-        for delay in self.faults.delays(link, direction) {
+        for delay in self.faults.delays(self.elapsed, link, direction) {
             self.push(self.elapsed + delay, Event::Arrival(to, frame.clone()));
         }
     }

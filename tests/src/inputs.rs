@@ -77,23 +77,34 @@ pub fn run_and_check(name: &str, fabric: &mut Fabric, calls: &[Call]) -> Result<
 /// # Panics
 /// If any rank got an error or another bit.
 pub fn check(name: &str, outcomes: &Outcomes, expected: &[Tensor]) {
+    if let Err(difference) = compare(outcomes, expected) {
+        panic!("{name}, {difference}");
+    }
+}
+
+/// The first place where a rank got an error or another bit than expected.
+///
+/// # Errors
+/// If there is one.
+pub fn compare(outcomes: &Outcomes, expected: &[Tensor]) -> Result<(), String> {
     for (rank, results) in outcomes.iter().enumerate() {
-        assert_eq!(results.len(), expected.len(), "{name}, rank {rank}");
+        if results.len() != expected.len() {
+            return Err(format!("rank {rank}: {} of {} calls ended", results.len(), expected.len()));
+        }
         for (call, (result, expected)) in results.iter().zip(expected).enumerate() {
-            let place = format!("{name}, call {call}, rank {rank}");
-            let tensor = result.as_ref().unwrap_or_else(|error| panic!("{place}: {error}"));
+            let place = || format!("call {call}, rank {rank}");
+            let tensor = result.as_ref().map_err(|error| format!("{}: {error}", place()))?;
             let (ours, right) = (bits(tensor), bits(expected));
-            assert_eq!(ours.len(), right.len(), "{place}");
+            if ours.len() != right.len() {
+                return Err(format!("{}: {} elements, must be {}", place(), ours.len(), right.len()));
+            }
             if let Some(at) = ours.iter().zip(&right).position(|(ours, right)| ours != right) {
-                panic!(
-                    "{place}: element {at} of {} is {}, must be {}",
-                    right.len(),
-                    text(tensor, at),
-                    text(expected, at)
-                );
+                let (count, ours, right) = (right.len(), text(tensor, at), text(expected, at));
+                return Err(format!("{}: element {at} of {count} is {ours}, must be {right}", place()));
             }
         }
     }
+    Ok(())
 }
 
 fn bits(tensor: &Tensor) -> Vec<u32> {

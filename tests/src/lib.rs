@@ -5,7 +5,7 @@
 //!   [`install`]: the entries it needs;
 //! * [`bmv2`]: the rig around a real `simple_switch_grpc`;
 //! * [`fuzz`]: what strangers can send, at every entrance;
-//! * [`fabric`]: whole trees of embedded switches and host state machines in virtual time.
+//! * [`fabric`]: whole trees of embedded switches and host state machines in virtual time; [`loss`]: what is proved with them.
 
 pub mod bmv2;
 pub mod cases;
@@ -13,6 +13,7 @@ pub mod fabric;
 pub mod fuzz;
 pub mod inputs;
 pub mod install;
+pub mod loss;
 pub mod oracle;
 pub mod recipe;
 pub mod recording;

@@ -27,7 +27,7 @@ fn every_single_loss_heals(shape: &Node, format: Format, chunks: usize) {
         for ((link, direction), packets) in fabric.sent().sent().clone() {
             for number in 0..packets {
                 let name = format!("packet {number} {direction:?} link {link} lost");
-                fabric.renew(Faults::none().drop_packet(link, direction, number), number);
+                fabric.renew(Faults::none().drop_packet((link, direction, number)), number);
                 let outcomes = fabric.run(&calls).unwrap_or_else(|stuck| panic!("{name}: {stuck}"));
                 check(&name, &outcomes, &expected);
             }

@@ -28,13 +28,20 @@ impl Default for RtoBounds {
 
 /// Smoothed round-trip time and its variation, as TCP keeps them (RFC 6298), with a persistent back-off.
 ///
-/// A round trip here lasts from a contribution to its result, so it includes waiting for the slowest rank. Only chunks that were
-/// sent once are measured (Karn): a result does not tell which transmission it answers.
+/// A round trip here lasts from a contribution to its result, so it includes waiting for the slowest rank, and for *any* rank's repeat
+/// of what was lost. Karn's rule (a result of a chunk that was sent twice tells nothing, for which transmission does it answer?) thus
+/// has to hold for the repeats of others too; else timeouts feed on themselves: where most chunks lose a packet somewhere, most
+/// round trips last as long as somebody's timeout, and the timeout would follow them. A sample is one-sided: nothing makes a round
+/// trip look shorter than it is. So one as long as the timeout counts only if none of the latest was much shorter, which shows that
+/// the path itself has become slow.
 #[derive(Debug, Clone)]
 pub(super) struct RttEstimator {
     bounds: RtoBounds,
     smoothed: Option<Duration>,
     variation: Duration,
+    /// The latest samples, taken or not, in microseconds; where the next one goes.
+    latest: [u32; Self::LATEST],
+    next: usize,
     /// Doublings that outlive the chunk that caused them, until a clean measurement: otherwise a round trip that became longer
     /// than the timeout would never be measured, for every chunk would be sent twice.
     backoff: u32,
@@ -43,9 +50,16 @@ pub(super) struct RttEstimator {
 impl RttEstimator {
     /// 2^16 times the smallest timeout is beyond any bound.
     const MAX_BACKOFF: u32 = 16;
+    /// Samples that are remembered.
+    const LATEST: usize = 64;
+    /// A round trip so many times as long as others is no variation of them.
+    const MUCH: u32 = 4;
+    /// So many others, since one may be a freak.
+    const OTHERS: usize = 2;
 
     pub(super) fn new(bounds: RtoBounds) -> Self {
-        Self { bounds, smoothed: None, variation: Duration::ZERO, backoff: 0 }
+        let latest = [u32::MAX; Self::LATEST];
+        Self { bounds, smoothed: None, variation: Duration::ZERO, latest, next: 0, backoff: 0 }
     }
 
     /// The smoothed round-trip time, once there is one.
@@ -53,19 +67,38 @@ impl RttEstimator {
         self.smoothed
     }
 
-    /// Takes the round-trip time of a chunk that was sent once.
+    /// Takes the time from sending a chunk, once, to its result.
     pub(super) fn measure(&mut self, sample: Duration) {
+        self.latest[self.next] = u32::try_from(sample.as_micros()).unwrap_or(u32::MAX);
+        self.next = (self.next + 1) % Self::LATEST;
+        let rto = self.base_rto();
+        if sample >= rto && self.path_is_shorter_than(sample) {
+            // Ambiguous. But a timeout longer than that is not needed.
+            let doublings = (0..self.backoff).find(|doublings| rto.saturating_mul(1 << doublings) > sample);
+            self.backoff = doublings.unwrap_or(self.backoff);
+            return;
+        }
         self.backoff = 0;
         match self.smoothed {
             None => {
                 self.smoothed = Some(sample);
                 self.variation = sample / 2;
             }
+            // It took others' repeats for the path. Down is the safe direction: the sample itself shows that it can be.
+            Some(smoothed) if smoothed >= sample.saturating_mul(Self::MUCH) => {
+                self.smoothed = Some((smoothed + sample) / 2);
+                self.variation = (self.variation / 2).max(sample / 2);
+            }
             Some(smoothed) => {
                 self.variation = (self.variation * 3 + smoothed.abs_diff(sample)) / 4;
                 self.smoothed = Some((smoothed * 7 + sample) / 8);
             }
         }
+    }
+
+    fn path_is_shorter_than(&self, sample: Duration) -> bool {
+        let short = |latest: &&u32| Duration::from_micros((**latest).into()) * Self::MUCH <= sample;
+        self.latest.iter().filter(short).take(Self::OTHERS).count() == Self::OTHERS
     }
 
     /// Notes that a chunk needed this many transmissions.

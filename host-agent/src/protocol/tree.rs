@@ -243,21 +243,43 @@ impl Tree {
 
     /// The awaited result of the slot's sequence arrived.
     pub(super) fn answered(&mut self, index: u32, now: Instant) {
-        let slot = &self.slots[index as usize];
-        if slot.transmissions == 1 {
-            self.rtt.measure(now.saturating_duration_since(slot.sent_at));
-            self.latest_answered = self.latest_answered.max(Some(slot.sent_at));
+        let Slot { transmissions, sent_at, .. } = self.slots[index as usize];
+        if transmissions == 1 {
+            // Queues and slow ranks keep chunks in order. One that was overtaken has waited for some rank's repeat instead: as little a
+            // round trip as if it had been repeated here.
+            if self.latest_answered.is_none_or(|answered| answered <= sent_at) {
+                let is_first = self.rtt.smoothed().is_none();
+                self.rtt.measure(now.saturating_duration_since(sent_at));
+                if is_first {
+                    self.rearm();
+                }
+            }
+            self.latest_answered = self.latest_answered.max(Some(sent_at));
             if self.suspects {
                 self.next_timer = Some(now);
             }
         } else {
-            self.rtt.note_ambiguous(slot.transmissions);
+            self.rtt.note_ambiguous(transmissions);
         }
         if self.in_flight >= self.window.size() {
             self.window.on_result();
         }
         if std::mem::take(&mut self.backed_off) {
             self.hasten(now);
+        }
+    }
+
+    /// The first measurement: what was sent before it need not wait as long as one must who knows nothing.
+    fn rearm(&mut self) {
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            if slot.state == SlotState::InFlight && slot.transmissions == 1 {
+                let spread = |rto| {
+                    slot.sent_at + jitter(rto, self.seed, index as u32, slot.sequence, slot.transmissions)
+                };
+                slot.timeout_at = slot.timeout_at.min(spread(self.rtt.rto(1)));
+                slot.overtaken_at = slot.overtaken_at.min(spread(self.rtt.overtaken_rto()));
+                self.next_timer = earlier(self.next_timer, slot.timeout_at.min(slot.overtaken_at));
+            }
         }
     }
 
