@@ -6,7 +6,7 @@ RUFF    := target/python/bin/ruff
 export PYTHONDONTWRITEBYTECODE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build p4 test test-unit test-property test-golden test-diff test-net lint fmt demo perf check up doctor \
+.PHONY: help setup build p4 test test-unit test-property test-golden test-diff test-net test-loss lint fmt demo perf check up doctor \
         bench-dataplane fuzz clean
 
 help: ## this list
@@ -42,6 +42,9 @@ test-diff: ## tier differential: reference model, embedded switch and BMv2 again
 
 test-net: ## tier emulated network: Mininet with both switches
 	@$(PYTHON) tests/run.py net
+
+test-loss: ## a million random schedules of loss, and every single and double loss, in whole trees (long)
+	cargo run -p inca-tests --bin test-loss -- $(ARGS)
 
 TARGET  ?= packet
 SECONDS ?= 60

@@ -16,6 +16,8 @@ use inca_wire::packet::Format;
 pub use exhaustive::{double_losses, late_packets, orders, single_losses};
 pub use random::Schedules;
 
+/// Most packets that a single loss may add to one direction of one link: a contribution or a sum, both planes of it, once more.
+pub const MOST_EXTRA_PACKETS: u64 = 2;
 /// Most messages kept of what went wrong.
 const MOST_FAILURES: usize = 20;
 
@@ -47,9 +49,9 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Whether nothing went wrong.
+    /// Whether nothing went wrong, nor cost more packets than it may.
     pub fn is_right(&self) -> bool {
-        self.wrong == 0 && self.hangs == 0
+        self.wrong == 0 && self.hangs == 0 && self.worst_extra_packets <= MOST_EXTRA_PACKETS
     }
 
     /// Adds what another has run.
