@@ -4,6 +4,7 @@ inca-net up     --topology tree2 --workers 3,1          a network and Mininet's 
 inca-net run    --workers 2,2 -- COMMAND ...            a command on every host, {rank} and so on filled in
 inca-net perf   --workers 5,1,2 --loss 0.05             inca-agent perf on every host
 inca-net check  --workers 2,2                           ping and TCP between hosts while a job runs
+inca-net loss   --losses 0,0.1                          what loss on every link costs, on every switch there is
 inca-net demo                                           trains on eight workers, sweeps sizes, counts bytes
 inca-net doctor                                         what this machine can and can't do
 """
@@ -73,6 +74,13 @@ def parser() -> argparse.ArgumentParser:
 
     check = add_network_command(commands, "check", "ping and TCP between hosts while a job runs", run_check)
     check.add_argument("--bytes", type=int, default=1_000_000, help="per TCP transfer (default: 1000000)")
+
+    loss = add_network_command(commands, "loss", "what loss on every link costs, on every switch there is", run_loss)
+    loss.add_argument("--losses", default="0,0.1", help="probabilities, every link, each direction (default: 0,0.1)")
+    loss.add_argument("--bytes", default="256K", help="of an operation (default: 256K)")
+    loss.add_argument("--iterations", type=int, default=3, help="operations each (default: 3)")
+    loss.add_argument("--report", type=Path, help="where the figures go (default: target/reports/bench-loss.json)")
+    loss.add_argument("--json", action="store_true", help="print the report as JSON instead of a table")
 
     demo = add_network_command(commands, "demo", "trains on eight workers, sweeps sizes, counts bytes", run_demo)
     demo.add_argument("--steps", type=int, default=60, help="training steps (default: 60)")
@@ -265,6 +273,41 @@ def run_check(arguments: argparse.Namespace) -> int:
     from .jobs import check_traffic
 
     return emulate(arguments, requested_network(arguments), lambda emulation: check_traffic(emulation, arguments.bytes))
+
+
+def run_loss(arguments: argparse.Namespace) -> int:
+    """loss: see loss.py; several networks, one after the other."""
+    if arguments.loss is not None:
+        raise TopologyError("--loss: loss takes --losses, such as 0,0.1")
+    network = requested_network(arguments, "2,1")
+    problem = doctor.why_not()
+    if problem:
+        print(f"inca-net: {problem}", file=sys.stderr)
+        return 1
+    from . import loss
+    from .emulation import Settings
+    from .nodes import ROOT, MissingProgramError
+    from .processes import ComponentError, JobError
+
+    loss.parse_losses(arguments.losses)
+    run_dir = arguments.run_dir or ROOT / "target" / "net" / (arguments.name or network.name)
+    inventory = {} if arguments.slots is None else {"trees": {"slots_per_tree": arguments.slots}}
+    settings = [Settings(switch=kind, run_dir=run_dir, inventory=inventory) for kind in loss.switches(arguments.switch)]
+    try:
+        for each in settings:
+            each.check()
+    except (ValueError, MissingProgramError) as error:
+        print(f"inca-net: {error}", file=sys.stderr)
+        return EXIT_USAGE
+
+    def inside() -> int:
+        try:
+            return loss.run(network, settings, arguments)
+        except (ComponentError, JobError) as error:
+            print(f"inca-net: {error}", file=sys.stderr)
+            return 1
+
+    return isolated(arguments.name or network.name, inside, arguments.time_limit)
 
 
 def run_demo(arguments: argparse.Namespace) -> int:
