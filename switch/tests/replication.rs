@@ -14,9 +14,9 @@ fn replicas(list: &[(u16, u16)]) -> Vec<Replica> {
     list.iter().map(|&(port, instance)| Replica { port, instance }).collect()
 }
 
-/// Drop against multicast: what is set last by mark_to_drop wins, since it clears the group too.
+/// P4, drop against multicast (the same on BMv2 in `tests/suites/diff_bmv2_cases.rs`): what is set last by mark_to_drop wins, since it clears the group too.
 #[test]
-fn drop_and_multicast() {
+fn p4_drop_and_multicast() {
     let mut sw = switch();
     sw.multicast_insert(1, replicas(&[(1, 10), (2, 20), (1, 11)])).unwrap();
     // Drop, then multicast: replicated, each copy from the packet as ingress left it.

@@ -9,6 +9,7 @@ pub mod namespace;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -48,6 +49,34 @@ pub fn with_bmv2<R: Send>(work: impl FnOnce(&mut Bmv2) -> R + Send) -> Option<R>
 /// # Panics
 /// If BMv2 is there but can't be started or programmed.
 pub fn with_bmv2s<R: Send>(count: u16, work: impl FnOnce(Vec<Bmv2>) -> R + Send) -> Option<R> {
+    isolated(move |binary| {
+        let start = |device_id| {
+            Bmv2::start(binary, device_id)
+                .unwrap_or_else(|error| panic!("starting {}: {error}", binary.display()))
+        };
+        work((DEVICE_ID..DEVICE_ID + count).map(start).collect())
+    })
+}
+
+/// Runs `work` with a fresh BMv2 that runs another program on these ports, or says why it is skipped.
+///
+/// # Panics
+/// If BMv2 is there but can't be started or programmed.
+pub fn with_program<R: Send>(
+    info: &str,
+    json: &str,
+    ports: RangeInclusive<u16>,
+    work: impl FnOnce(&mut OtherProgram) -> R + Send,
+) -> Option<R> {
+    isolated(move |binary| {
+        let pipeline = Pipeline::from_files(info, json).unwrap_or_else(|error| panic!("{json}: {error}"));
+        let started = start(binary, DEVICE_ID, ports.clone(), &pipeline)
+            .unwrap_or_else(|error| panic!("starting {}: {error}", binary.display()));
+        work(&mut OtherProgram { ports, started, buffer: vec![0; 1 << 16] })
+    })
+}
+
+fn isolated<R: Send>(work: impl FnOnce(&PathBuf) -> R + Send) -> Option<R> {
     let Some(binary) = find() else {
         println!("skipped: simple_switch_grpc not found");
         return None;
@@ -57,11 +86,7 @@ pub fn with_bmv2s<R: Send>(count: u16, work: impl FnOnce(Vec<Bmv2>) -> R + Send)
         println!("skipped: making a network namespace for simple_switch_grpc takes root");
         return None;
     }
-    let start = |device_id| {
-        Bmv2::start(&binary, device_id)
-            .unwrap_or_else(|error| panic!("starting {}: {error}", binary.display()))
-    };
-    let run = move || work((DEVICE_ID..DEVICE_ID + count).map(start).collect());
+    let run = move || work(&binary);
     Some(in_fresh_namespace(run).unwrap_or_else(|error| panic!("making a network namespace: {error}")))
 }
 
@@ -85,6 +110,71 @@ pub struct Bmv2 {
     _process: Process,
 }
 
+/// A running BMv2 with a program that knows nothing of markers: whoever uses it knows which frames come.
+pub struct OtherProgram {
+    ports: RangeInclusive<u16>,
+    started: Started,
+    buffer: Vec<u8>,
+}
+
+impl OtherProgram {
+    fn socket(&self, port: u16) -> &RawSocket {
+        &self.started.sockets[usize::from(port - self.ports.start())]
+    }
+
+    /// Makes a multicast group of (port, instance).
+    ///
+    /// # Panics
+    /// If the switch refuses it.
+    pub fn multicast(&mut self, group: u32, replicas: &[(u32, u32)]) {
+        let entry = inca_p4runtime::client::multicast_group(group, replicas.iter().copied());
+        let written = self.started.runtime.block_on(self.started.client.upsert(vec![entry]));
+        written.unwrap_or_else(|error| panic!("multicast group {group}: {error}"));
+    }
+
+    /// Sends a frame into a port.
+    ///
+    /// # Panics
+    /// If the socket fails.
+    pub fn send(&mut self, port: u16, frame: &[u8]) {
+        self.socket(port).send(frame).unwrap_or_else(|error| panic!("port {port}: {error}"));
+    }
+
+    /// The next so many frames out of a port.
+    ///
+    /// # Panics
+    /// If they don't come.
+    pub fn receive(&mut self, port: u16, count: usize) -> Vec<Vec<u8>> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut frames = Vec::new();
+        while frames.len() < count {
+            let socket = &self.started.sockets[usize::from(port - self.ports.start())];
+            match socket.receive(&mut self.buffer) {
+                Ok(Some(length)) => frames.push(self.buffer[..length].to_vec()),
+                Ok(None) => {
+                    let waited = wait_readable(std::slice::from_ref(socket), deadline);
+                    assert!(waited.unwrap_or(false), "port {port}: {} of {count} frames came", frames.len());
+                }
+                Err(error) => panic!("port {port}: {error}"),
+            }
+        }
+        frames
+    }
+
+    /// Nothing is left to be received.
+    ///
+    /// # Panics
+    /// If something is.
+    pub fn expect_silence(&mut self) {
+        for port in self.ports.clone() {
+            let socket = &self.started.sockets[usize::from(port - self.ports.start())];
+            let length =
+                socket.receive(&mut self.buffer).unwrap_or_else(|error| panic!("port {port}: {error}"));
+            assert_eq!(length.map(|length| self.buffer[..length].to_vec()), None, "port {port}");
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Process(Child);
 
@@ -96,53 +186,58 @@ impl Drop for Process {
     }
 }
 
+/// A process with a pipeline, and the far ends of its ports.
+struct Started {
+    sockets: Vec<RawSocket>,
+    runtime: tokio::runtime::Runtime,
+    client: Client,
+    events: inca_p4runtime::client::Events,
+    process: Process,
+}
+
+fn start(
+    binary: &PathBuf,
+    device_id: u16,
+    ports: RangeInclusive<u16>,
+    pipeline: &Pipeline,
+) -> Result<Started, Box<dyn std::error::Error>> {
+    let interface = |port: u16| format!("s{device_id}p{port}");
+    let grpc = format!("127.0.0.1:{}", GRPC_PORT + device_id);
+    let sockets = ports.clone().map(|port| cable(&interface(port), MTU)).collect::<io::Result<Vec<_>>>()?;
+    let mut command = Command::new(binary);
+    command.args(["--device-id", &device_id.to_string(), "--no-p4", "--log-level", "off"]);
+    for port in ports {
+        command.args(["-i", &format!("{port}@{}", interface(port))]);
+    }
+    command.args(["--", "--grpc-server-addr", &grpc, "--cpu-port", &CPU_PORT.to_string()]);
+    let process = Process(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
+
+    // Its thread is started by this one, hence in the namespace too; it moves the stream while this one waits for frames.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let (client, events) = runtime.block_on(async {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let config = ClientConfig::new("bmv2", format!("http://{grpc}"), device_id.into(), 1);
+            match Client::connect(config).await {
+                Ok(connected) => break Ok(connected),
+                Err(error) if Instant::now() >= deadline => break Err(error),
+                // A process that has just started does not listen yet, and there is nothing to wait on.
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    })?;
+    runtime.block_on(client.ensure_pipeline(pipeline))?;
+    Ok(Started { sockets, runtime, client, events, process })
+}
+
 impl Bmv2 {
     fn start(binary: &PathBuf, device_id: u16) -> Result<Self, Box<dyn std::error::Error>> {
-        let interface = |port: u16| format!("s{device_id}p{port}");
-        let grpc = format!("127.0.0.1:{}", GRPC_PORT + device_id);
-        let sockets = PORTS.map(|port| cable(&interface(port), MTU)).collect::<io::Result<Vec<_>>>()?;
-        let mut command = Command::new(binary);
-        command.args(["--device-id", &device_id.to_string(), "--no-p4", "--log-level", "off"]);
-        for port in PORTS {
-            command.args(["-i", &format!("{port}@{}", interface(port))]);
-        }
-        command.args(["--", "--grpc-server-addr", &grpc, "--cpu-port", &CPU_PORT.to_string()]);
-        let process =
-            Process(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
-
-        // Its thread is started by this one, hence in the namespace too; it moves the stream while this one waits for frames.
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let (info, json) = (compiled().join("inca.p4info.txtpb"), compiled().join("inca.json"));
         let pipeline = Pipeline::from_files(info, json)?;
-        let (client, events) = runtime.block_on(async {
-            let deadline = Instant::now() + PATIENCE;
-            loop {
-                match Client::connect(ClientConfig::new(
-                    "bmv2",
-                    format!("http://{grpc}"),
-                    device_id.into(),
-                    1,
-                ))
-                .await
-                {
-                    Ok(connected) => break Ok(connected),
-                    Err(error) if Instant::now() >= deadline => break Err(error),
-                    // A process that has just started does not listen yet, and there is nothing to wait on.
-                    Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
-                }
-            }
-        })?;
-        runtime.block_on(client.ensure_pipeline(&pipeline))?;
-        Ok(Self {
-            sockets,
-            runtime,
-            client,
-            events,
-            pipeline,
-            steps: 0,
-            buffer: vec![0; 1 << 16],
-            _process: process,
-        })
+        let Started { sockets, runtime, client, events, process } =
+            start(binary, device_id, PORTS, &pipeline)?;
+        let buffer = vec![0; 1 << 16];
+        Ok(Self { sockets, runtime, client, events, pipeline, steps: 0, buffer, _process: process })
     }
 
     fn socket(&self, port: u16) -> &RawSocket {

@@ -256,15 +256,23 @@ pub fn lost_result_at_leaf(target: &mut impl Target, tree: &Tree) {
     slot.expect_result(&sent, 2, &[0, 1], 222);
 }
 
-/// Slot indices beyond the tree's touch nothing.
+/// Index of the counter `events` for packets to slots that the tree does not have.
+const BAD_SLOT: u32 = 6;
+
+/// Slot indices beyond the tree's touch nothing, and are counted.
 pub fn bad_slots(target: &mut impl Target, tree: &Tree) {
     let last = tree.slots - 1;
     let before = Dialogue::new(target, tree, last).probe(0);
+    let counted = |target: &mut _| Target::event_counts(target).get(&BAD_SLOT).copied().unwrap_or(0);
+    let (count, mut packets) = (counted(target), 0);
     for slot in [tree.slots, tree.slots + 1, 1 << 16, u32::MAX - 1, u32::MAX] {
         for child in 0..tree.children.len() {
-            assert_eq!(Dialogue::new(target, tree, slot).contribute(child, 1, 1), [], "slot {slot}");
+            let mut slot = Dialogue::new(target, tree, slot);
+            packets += slot.contribution(child, 1, 1).len() as u64;
+            assert_eq!(slot.contribute(child, 1, 1), [], "slot {}", slot.slot);
         }
     }
+    assert_eq!(counted(target) - count, packets);
     assert_eq!(Dialogue::new(target, tree, last).probe(0), before);
 }
 
@@ -297,17 +305,32 @@ pub fn cut_packets(target: &mut impl Target, tree: &Tree, shortest: usize) {
     }
 }
 
-/// All of the above; the trees are those of [`trees`], untouched.
-pub fn all(target: &mut impl Target, trees: &[Tree], shortest: usize) {
+/// P1 in every tree of [`trees`], untouched.
+pub fn p1(target: &mut impl Target, trees: &[Tree]) {
     for tree in trees {
-        if tree.parent.is_some() {
-            late_duplicate_at_leaf(target, tree);
-            lost_result_at_leaf(target, tree);
-        } else {
-            late_duplicate_at_root(target, tree);
-            lost_result_at_root(target, tree);
+        match tree.parent {
+            Some(_) => late_duplicate_at_leaf(target, tree),
+            None => late_duplicate_at_root(target, tree),
         }
-        bad_slots(target, tree);
-        cut_packets(target, tree, shortest);
     }
+}
+
+/// P1b in every tree of [`trees`], untouched.
+pub fn p1b(target: &mut impl Target, trees: &[Tree]) {
+    for tree in trees {
+        match tree.parent {
+            Some(_) => lost_result_at_leaf(target, tree),
+            None => lost_result_at_root(target, tree),
+        }
+    }
+}
+
+/// P2 in every tree.
+pub fn p2(target: &mut impl Target, trees: &[Tree]) {
+    trees.iter().for_each(|tree| bad_slots(target, tree));
+}
+
+/// P3 in every tree of [`trees`], untouched; `shortest` is the least a link carries.
+pub fn p3(target: &mut impl Target, trees: &[Tree], shortest: usize) {
+    trees.iter().for_each(|tree| cut_packets(target, tree, shortest));
 }

@@ -4,7 +4,6 @@
 //! `golden_bmv2` holds the embedded switch where BMv2 is absent.
 
 use inca_tests::bmv2::with_bmv2;
-use inca_tests::cases;
 use inca_tests::recipe::{ABOUT, NAME, describe, recipe, run, seeds, text};
 use inca_tests::recording::Recording;
 use inca_tests::rig::standard_trees;
@@ -58,16 +57,6 @@ fn more_seeds_and_the_event_counters() {
 const FORWARDED: u32 = 32;
 const TO_CONTROLLER: u32 = 33;
 const FROM_CONTROLLER: u32 = 34;
-
-#[test]
-fn known_exchanges_end_right_on_bmv2() {
-    let trees = cases::trees();
-    with_bmv2(|bmv2| {
-        bmv2.install(&all_entries(&trees));
-        // A link carries no frame shorter than an Ethernet header.
-        cases::all(bmv2, &trees, 14);
-    });
-}
 
 /// A recipe that only ever made the switch drop would prove nothing.
 fn assert_coverage(steps: &[Step], sent: &[Sent]) {

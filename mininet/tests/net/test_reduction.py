@@ -46,7 +46,7 @@ def sweep_is_exact(start: Start, network: Network, kind: str, arguments: list[st
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_element_is_right(shape: str, kind: str, start: Start) -> None:
+def test_p6_every_element_is_right_whatever_the_placement(shape: str, kind: str, start: Start) -> None:
     sweep_is_exact(start, SHAPES[shape], kind, SWEEP, 60)
 
 
@@ -89,15 +89,21 @@ def test_killed_rank_fails_the_others_in_bounded_time_and_the_next_job_is_right(
     assert {row["wrong"] for report in reports for row in report["rows"]} == {0}
 
 
-def test_chunk_that_does_not_fit_the_mtu_is_refused_with_the_numbers(kind: str, start: Start) -> None:
-    emulation = start(topology.single("t", [1]), switch=kind)
-    arguments = ["--count", "1000", "--chunk-words", "32"]
-    jobs = emulation.start_workers(lambda _worker: agent_command("allreduce", "large", arguments), "large")
-    (outcome,) = emulation.wait(jobs, 30)
-    assert outcome.returncode == 3
-    error = outcome.stderr.read_text()
-    assert "1500" in error
-    assert "32" in error
+def test_p5_chunk_that_does_not_fit_the_mtu_is_refused_with_the_numbers(kind: str, start: Start) -> None:
+    """Sized for jumbo frames on links of 1500 bytes, and then one that fits exactly and one byte too many."""
+    emulation = start(topology.single("t", [1], mtu=1500), switch=kind)
+    chunk_of_5_words = 20 + 8 + 40 + 5 * 256
+    for words, mtu, fits in ((32, 1500, False), (5, chunk_of_5_words, True), (5, chunk_of_5_words - 1, False)):
+        emulation.net.get("h1").cmd(f"ip link set dev h1-eth0 mtu {mtu}")
+        arguments = ["--count", "1000", "--chunk-words", str(words), "--check"]
+        label = f"large-{words}-{mtu}"
+        jobs = emulation.start_workers(lambda _worker, a=arguments, n=label: agent_command("allreduce", n, a), label)
+        (outcome,) = emulation.wait(jobs, 30)
+        assert outcome.returncode == (0 if fits else 3), outcome.report()
+        if not fits:
+            error = outcome.stderr.read_text()
+            assert f"a chunk of {words} words" in error
+            assert f"has MTU {mtu}," in error
 
 
 def test_link_that_fails_for_two_seconds_delays_a_job_only(kind: str, start: Start) -> None:
