@@ -28,7 +28,7 @@ use tokio::task::JoinSet;
 use crate::discovery::{self, Change, Discovery};
 use crate::graph::{DeviceId, Graph};
 use crate::inventory::Inventory;
-use crate::jobs::{self, JobId, Jobs, JoinError, LeaveError, MemberId};
+use crate::jobs::{self, JobId, Jobs, JoinError, LeaveError, MemberId, ReportError};
 use crate::program::{self, Entry};
 use crate::routing::{self, Addresses};
 use crate::switch::{Section, SwitchEvent, SwitchHandle, SwitchTask};
@@ -77,6 +77,9 @@ pub struct Controller {
 enum Request {
     Join { request: northbound::JoinRequest, reply: oneshot::Sender<Result<Membership, JoinError>> },
     Leave { request: northbound::LeaveRequest, reply: oneshot::Sender<Result<(), LeaveError>> },
+    Report { request: northbound::ReportRequest, reply: oneshot::Sender<Result<(), ReportError>> },
+    HandOver { request: northbound::HandOverRequest, reply: oneshot::Sender<Result<(), ReportError>> },
+    Stalled(northbound::StalledRequest),
     Disconnected(MemberId),
     Status { counters: bool, reply: oneshot::Sender<northbound::StatusResponse> },
     Stop { reply: oneshot::Sender<()> },
@@ -155,7 +158,7 @@ impl Controller {
         }
     }
 
-    /// Tells every rank that the controller ends, then ends it.
+    /// Ends it. Groups go on as long as nothing fails; their ranks look for the next controller.
     pub async fn stop(mut self) {
         let (reply, done) = oneshot::channel();
         if self.requests.send(Request::Stop { reply }).await.is_ok() {
@@ -399,6 +402,18 @@ impl Owner {
                     let _ = reply.send(Err(error));
                 }
             },
+            Request::Report { request, reply } => {
+                let result = self.jobs.report(now, &request);
+                self.answer(now, result, reply);
+            }
+            Request::HandOver { request, reply } => {
+                let result = self.jobs.handed_over(now, &request);
+                self.answer(now, result, reply);
+            }
+            Request::Stalled(request) => {
+                let actions = self.jobs.stalled(now, &request);
+                self.perform(now, actions);
+            }
             Request::Disconnected(id) => {
                 self.members.remove(&id);
                 let actions = self.jobs.disconnected(now, id);
@@ -406,6 +421,23 @@ impl Owner {
             }
             Request::Status { counters, reply } => self.status(counters, reply),
             Request::Stop { .. } => {}
+        }
+    }
+
+    fn answer<E>(
+        &mut self,
+        now: Instant,
+        result: Result<Vec<jobs::Action>, E>,
+        reply: oneshot::Sender<Result<(), E>>,
+    ) {
+        match result {
+            Ok(actions) => {
+                let _ = reply.send(Ok(()));
+                self.perform(now, actions);
+            }
+            Err(error) => {
+                let _ = reply.send(Err(error));
+            }
         }
     }
 
@@ -448,23 +480,20 @@ impl Owner {
         let now = Instant::now();
         match done {
             Done::Installed { job, result } => {
-                let actions = self.jobs.installed(job, result);
+                let actions = self.jobs.installed(now, job, result);
                 self.perform(now, actions);
             }
-            Done::Removed { job } => self.jobs.removed(job),
+            Done::Removed { job } => {
+                let actions = self.jobs.removed(now, job);
+                self.perform(now, actions);
+            }
             Done::Nothing => {}
         }
     }
 
     fn stop(&mut self) {
-        for (_, member) in std::mem::take(&mut self.members) {
-            let closed = northbound::Closed {
-                reason: "the controller is ending".to_owned(),
-                missing_ranks: Vec::new(),
-            };
-            let event = northbound::join_event::Event::Closed(closed);
-            let _ = member.try_send(northbound::JoinEvent { event: Some(event) });
-        }
+        // Their streams end: sums go on, and the ranks attach to the next controller.
+        self.members.clear();
     }
 }
 

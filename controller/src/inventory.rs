@@ -45,6 +45,8 @@ pub struct Inventory {
     pub discovery: DiscoverySettings,
     /// How trees are laid out.
     pub trees: TreeSettings,
+    /// How failures are dealt with.
+    pub failure: FailureSettings,
     /// Another compiled program than the built-in one.
     pub pipeline: Option<PipelinePaths>,
 }
@@ -99,6 +101,17 @@ pub struct TreeSettings {
     pub resend_interval: Duration,
     /// A job is taken down so long after its first rank left in good order: the others may still fetch their last results.
     pub leave_linger: Duration,
+}
+
+/// How failures are dealt with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FailureSettings {
+    /// A rank whose stream ended may attach again for so long; then it is taken for dead.
+    pub attach_grace: Duration,
+    /// How long a rank may take to report, once its generation was stopped.
+    pub report_timeout: Duration,
+    /// How long a group waits for a topology that has a tree for it.
+    pub patience: Duration,
 }
 
 /// Files of a compiled P4 program.

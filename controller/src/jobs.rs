@@ -5,17 +5,19 @@
 //!              all ranks here,           entries read back
 //!              tree planned
 //!   waiting ------------------> installing ------------------> running
-//!      |                            |                             | first rank leaves in good order
-//!      | last one goes              | fails, a rank goes,         v
-//!      v                            v a link or a switch breaks draining
-//!    (gone)                      closing <------------------------'  all left, or the linger time is over
-//!                                   | removed everywhere
-//!                                   v
-//!                                 closed
+//!      |                          |     ^                      |   | first rank leaves in good order
+//!      | last one goes    fails   |     | all reported         |   v
+//!      v                          |     | and removed          | draining
+//!    (gone)                       |   changing <---------------'   |
+//!                                 v     | no tree, a rank died     | all left
+//!                              closing <---------------------------'
+//!                                 | removed everywhere
+//!                                 v
+//!                               closed
 //! ```
 //!
 //! A group that ends, ends for all its ranks: each is told why and who is missing. Generations only ever grow, so nothing of an
-//! earlier group can be taken for part of a later one.
+//! earlier group can be taken for part of a later one. See `change` for how a generation ends.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -25,17 +27,22 @@ use inca_p4runtime::northbound::{self, join_event::Event as JoinEvent};
 use thiserror::Error;
 
 use crate::graph::{DeviceId, Graph};
-use crate::inventory::{Inventory, TreeSettings};
+use crate::inventory::{FailureSettings, Inventory, TreeSettings};
 use crate::program::Entry;
 use crate::routing::Addresses;
 
+mod attach;
+mod change;
 mod join;
 mod plan;
 mod pool;
+mod stalled;
 mod status;
 #[cfg(test)]
 mod tests;
 
+pub use change::ReportError;
+use change::{Account, Change};
 pub use join::{GroupName, JoinError, Joining, Terms};
 use plan::{Plan, PlanError};
 use pool::Pool;
@@ -47,8 +54,6 @@ pub type MemberId = u64;
 
 /// Ranks that wait are told so again after this time.
 const WAITING_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a complete group waits for hosts and links to be found before it is refused.
-const PLAN_PATIENCE: Duration = Duration::from_secs(8);
 /// Closed jobs that status still shows.
 const CLOSED_SHOWN: usize = 16;
 /// Missing ranks named in one message.
@@ -107,6 +112,7 @@ pub enum LeaveError {
 #[derive(Debug)]
 pub struct Jobs {
     settings: TreeSettings,
+    failure: FailureSettings,
     addresses: Addresses,
     names: BTreeMap<DeviceId, String>,
     graph: Graph,
@@ -116,6 +122,8 @@ pub struct Jobs {
     by_member: BTreeMap<MemberId, (JobId, u16)>,
     pools: BTreeMap<DeviceId, Pool>,
     closed: VecDeque<northbound::Job>,
+    /// How groups ended, for ranks whose stream was lost just then.
+    ends: VecDeque<attach::End>,
     next_job: JobId,
     next_tree_id: u16,
     next_generation: u32,
@@ -125,11 +133,32 @@ pub struct Jobs {
 struct Job {
     name: GroupName,
     terms: Terms,
-    /// 0 until planned.
+    /// 0 until planned. Between two generations the one to come.
     generation: u32,
+    /// The generations that ranks were assigned to.
+    assigned: Option<(u32, u32)>,
     phase: Phase,
     members: BTreeMap<u16, Member>,
+    /// Ranks that died while the others went on.
+    lost: Vec<u16>,
     plan: Option<Plan>,
+    work: Work,
+    /// Slots of all trees together, and of each: fixed with the first generation.
+    places: usize,
+    slots_per_tree: usize,
+    stalls: stalled::Stalls,
+    /// Since when it has had no generation that works.
+    unsettled: Option<Instant>,
+    /// Where the latest generation began, if it was not the first.
+    resume: Option<change::Agreement>,
+}
+
+/// What is going on in the switches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Work {
+    Idle,
+    Installing,
+    Removing,
 }
 
 #[derive(Debug)]
@@ -137,11 +166,15 @@ struct Member {
     id: MemberId,
     address: Ipv4Addr,
     udp_port: u16,
-    /// False once it left in good order.
+    /// False once it left or died.
     is_here: bool,
+    /// Since when it has no stream.
+    lost_at: Option<Instant>,
+    /// What it told when it left.
+    account: Option<Account>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 enum Phase {
     Waiting {
         told: Instant,
@@ -153,10 +186,10 @@ enum Phase {
     Draining {
         since: Instant,
     },
+    /// Between two generations.
+    Changing(Change),
     Closing {
         reason: String,
-        /// The installation has not ended yet; removal follows.
-        installing: bool,
     },
 }
 
@@ -166,6 +199,7 @@ impl Jobs {
         let switches = inventory.switches.iter();
         Self {
             settings: inventory.trees,
+            failure: inventory.failure,
             addresses: Addresses::of(inventory),
             names: switches.clone().map(|switch| (switch.device_id, switch.name.clone())).collect(),
             graph: Graph::default(),
@@ -174,6 +208,7 @@ impl Jobs {
             by_member: BTreeMap::new(),
             pools: switches.map(|switch| (switch.device_id, Pool::new())).collect(),
             closed: VecDeque::new(),
+            ends: VecDeque::new(),
             next_job: 1,
             next_tree_id: 1,
             next_generation: last_generation.saturating_add(1),
@@ -184,10 +219,15 @@ impl Jobs {
     pub fn next_timeout(&self) -> Option<Instant> {
         self.jobs
             .values()
-            .filter_map(|job| match &job.phase {
-                Phase::Waiting { told, .. } => Some(*told + WAITING_INTERVAL),
-                Phase::Draining { since } => Some(*since + self.settings.leave_linger),
-                Phase::Installing | Phase::Running | Phase::Closing { .. } => None,
+            .flat_map(|job| {
+                let phase = match &job.phase {
+                    Phase::Waiting { told, .. } => Some(*told + WAITING_INTERVAL),
+                    Phase::Draining { since } => Some(*since + self.settings.leave_linger),
+                    Phase::Changing(change) => job.change_timeout(change, &self.failure),
+                    Phase::Installing | Phase::Running | Phase::Closing { .. } => None,
+                };
+                let lost = job.members.values().filter_map(|member| member.lost_at);
+                phase.into_iter().chain(lost.map(|at| at + self.failure.attach_grace))
             })
             .min()
     }
@@ -200,6 +240,11 @@ impl Jobs {
         request: &northbound::JoinRequest,
     ) -> Result<Vec<Action>, JoinError> {
         let joining = Joining::parse(request)?;
+        if request.attach_generation != 0 {
+            return self.attach(now, id, request, &joining);
+        }
+        let mut actions = Vec::new();
+        self.restarted(now, &joining, &mut actions);
         let current = self.by_name.get(&joining.name).copied();
         let open = current.and_then(|job| Some((job, self.jobs.get(&job)?)));
         let job = match open {
@@ -219,10 +264,16 @@ impl Jobs {
         tracing::info!(name = %joining.name, rank = joining.rank, world = joining.terms.world, address = %joining.address, "rank joined");
         self.by_member.insert(id, (job, joining.rank));
         if let Some(job) = self.jobs.get_mut(&job) {
-            let member = Member { id, address: joining.address, udp_port: joining.udp_port, is_here: true };
+            let member = Member {
+                id,
+                address: joining.address,
+                udp_port: joining.udp_port,
+                is_here: true,
+                lost_at: None,
+                account: None,
+            };
             job.members.insert(joining.rank, member);
         }
-        let mut actions = Vec::new();
         self.advance(now, job, true, &mut actions);
         Ok(actions)
     }
@@ -234,9 +285,17 @@ impl Jobs {
             name: joining.name.clone(),
             terms: joining.terms,
             generation: 0,
+            assigned: None,
             phase: Phase::Waiting { told: now, complete: None },
             members: BTreeMap::new(),
+            lost: Vec::new(),
             plan: None,
+            work: Work::Idle,
+            places: 0,
+            slots_per_tree: 0,
+            stalls: stalled::Stalls::default(),
+            unsettled: None,
+            resume: None,
         };
         self.jobs.insert(id, job);
         self.by_name.insert(joining.name.clone(), id);
@@ -254,17 +313,18 @@ impl Jobs {
         let found = self.jobs.iter_mut().find(|(id, job)| {
             job.name == name
                 && !matches!(job.phase, Phase::Closing { .. })
-                && (job.generation == request.generation || self.by_name.get(&name) == Some(id))
+                && (job.was_in(request.generation) || self.by_name.get(&name) == Some(id))
         });
         let Some((&id, job)) = found else { return Err(LeaveError::NoGroup(name)) };
-        if job.generation != request.generation {
+        if !job.was_in(request.generation) {
             return Err(LeaveError::Generation { name, given: request.generation, current: job.generation });
         }
         let rank = u16::try_from(request.rank).ok();
         let member = rank.and_then(|rank| job.members.get_mut(&rank)).filter(|member| member.is_here);
         let Some(member) = member else { return Err(LeaveError::NotMember { name, rank: request.rank }) };
         let (member_id, rank) = (member.id, request.rank as u16);
-        member.is_here = false;
+        (member.is_here, member.lost_at) = (false, None);
+        member.account = Account::of(&request.finished, &request.kept);
         tracing::info!(name = %job.name, rank, generation = job.generation, "rank left");
         self.by_member.remove(&member_id);
         let mut actions = vec![Action::End(member_id)];
@@ -273,8 +333,10 @@ impl Jobs {
         } else {
             // The ranks no longer agree on what is done: nobody can go on.
             let missing = request.missing_ranks.iter().filter_map(|rank| u16::try_from(*rank).ok());
-            let missing = missing.take(MAX_MISSING).collect();
-            self.close(id, format!("rank {rank} reports: {}", request.failure), missing, &mut actions);
+            let missing: Vec<u16> = missing.take(MAX_MISSING).collect();
+            let reason =
+                format!("rank {rank} reports: {}{}", request.failure, self.places_of(id, rank, &missing));
+            self.end(now, id, reason, missing, &mut actions);
         }
         Ok(actions)
     }
@@ -285,15 +347,19 @@ impl Jobs {
         let Some((job_id, rank)) = self.by_member.remove(&id) else { return actions };
         let Some(job) = self.jobs.get_mut(&job_id) else { return actions };
         let Some(member) = job.members.get_mut(&rank) else { return actions };
-        member.is_here = false;
         match job.phase {
-            Phase::Waiting { .. } => self.departed(now, job_id, rank, &mut actions),
-            Phase::Closing { .. } => {}
-            Phase::Installing | Phase::Running | Phase::Draining { .. } => {
-                let reason =
-                    format!("rank {rank} at {} is gone: its stream ended without a leave", member.address);
+            Phase::Closing { .. } => member.is_here = false,
+            Phase::Waiting { .. } => {
+                member.is_here = false;
+                self.departed(now, job_id, rank, &mut actions);
+            }
+            _ if job.assigned.is_none() => {
+                member.is_here = false;
+                let reason = gone(rank, member);
                 self.close(job_id, reason, vec![rank], &mut actions);
             }
+            // It may attach again: only the stream may have been lost.
+            _ => member.lost_at = Some(now),
         }
         actions
     }
@@ -304,15 +370,21 @@ impl Jobs {
         match job.phase {
             Phase::Waiting { .. } => {
                 job.members.remove(&rank);
-                if job.members.is_empty() {
+                if job.members.is_empty() && job.plan.is_some() {
+                    self.close(id, "all ranks left".to_owned(), Vec::new(), actions);
+                } else if job.members.is_empty() {
                     self.by_name.remove(&job.name);
                     self.jobs.remove(&id);
                 } else {
                     self.advance(now, id, true, actions);
                 }
             }
-            Phase::Installing => {
+            Phase::Installing if job.assigned.is_none() => {
                 self.close(id, format!("rank {rank} left before the group was ready"), vec![rank], actions);
+            }
+            // It does not take part in what comes: for the others that is the end.
+            Phase::Installing | Phase::Changing(_) => {
+                self.end(now, id, format!("rank {rank} left"), vec![rank], actions);
             }
             Phase::Running | Phase::Draining { .. } => {
                 if job.members.values().all(|member| !member.is_here) {
@@ -325,7 +397,7 @@ impl Jobs {
         }
     }
 
-    /// The topology is now this: groups that wait are planned again, groups that lost something they need are closed.
+    /// The topology is now this: groups that wait are planned again, groups that lost something they need get other trees.
     pub fn topology(&mut self, now: Instant, graph: Graph) -> Vec<Action> {
         self.graph = graph;
         let mut actions = Vec::new();
@@ -334,12 +406,13 @@ impl Jobs {
             let Some(job) = self.jobs.get(&id) else { continue };
             match job.phase {
                 Phase::Waiting { .. } => self.advance(now, id, false, &mut actions),
+                Phase::Changing(_) => self.advance_change(now, id, &mut actions),
                 Phase::Closing { .. } => {}
                 Phase::Installing | Phase::Running | Phase::Draining { .. } => {
                     let broken =
                         job.plan.as_ref().and_then(|plan| plan.broken(&self.graph, |d| self.name(d)));
                     if let Some(reason) = broken {
-                        self.close(id, reason, Vec::new(), &mut actions);
+                        self.broken(now, id, reason, &mut actions);
                     }
                 }
             }
@@ -348,44 +421,79 @@ impl Jobs {
     }
 
     /// An installation has ended: everything was read back, or this went wrong.
-    pub fn installed(&mut self, id: JobId, result: Result<(), String>) -> Vec<Action> {
+    pub fn installed(&mut self, now: Instant, id: JobId, result: Result<(), String>) -> Vec<Action> {
         let mut actions = Vec::new();
         let Some(job) = self.jobs.get_mut(&id) else { return actions };
-        match (&mut job.phase, result) {
+        if job.work != Work::Installing {
+            return actions;
+        }
+        job.work = Work::Idle;
+        match (&job.phase, result) {
             (Phase::Installing, Ok(())) => {
-                job.phase = Phase::Running;
-                tracing::info!(name = %job.name, generation = job.generation, world = job.terms.world, "group is ready");
-                for (rank, member) in &job.members {
-                    if let Some(assignment) = job.assignment(*rank, &self.addresses) {
-                        actions.push(Action::Tell(member.id, JoinEvent::Assignment(assignment)));
-                    }
+                let first = job.assigned.map_or(job.generation, |(first, _)| first);
+                job.assigned = Some((first, job.generation));
+                (job.phase, job.unsettled) = (Phase::Running, None);
+                job.stalls = stalled::Stalls::default();
+                if let Some(plan) = &job.plan {
+                    job.slots_per_tree = plan.slots() as usize;
+                    job.places = plan.stripes.len() * job.slots_per_tree;
                 }
+                tracing::info!(name = %job.name, generation = job.generation, world = job.size(), "group is ready");
+                self.assign(id, &mut actions);
             }
             (Phase::Installing, Err(reason)) => {
-                self.close(
-                    id,
-                    format!("the trees could not be installed: {reason}"),
-                    Vec::new(),
-                    &mut actions,
-                );
+                let reason = format!("the trees could not be installed: {reason}");
+                match job.assigned {
+                    None => self.close(id, reason, Vec::new(), &mut actions),
+                    Some(_) => self.broken(now, id, reason, &mut actions),
+                }
             }
-            _ => {}
-        }
-        // A group that was closed while it was being installed, or because of it, can be removed now.
-        if let Some(Phase::Closing { installing: installing @ true, .. }) =
-            self.jobs.get_mut(&id).map(|job| &mut job.phase)
-        {
-            *installing = false;
-            self.remove(id, &mut actions);
+            // Broken, or closed, while it was being installed.
+            _ => self.clear(id, &mut actions),
         }
         actions
     }
 
     /// A removal has ended, as far as the switches could be reached: those that could not lose what is left when they come back.
-    pub fn removed(&mut self, id: JobId) {
-        let is_closing = self.jobs.get(&id).is_some_and(|job| matches!(job.phase, Phase::Closing { .. }));
-        if is_closing && let Some(job) = self.jobs.remove(&id) {
-            self.retire(job);
+    pub fn removed(&mut self, now: Instant, id: JobId) -> Vec<Action> {
+        let mut actions = Vec::new();
+        let Some(job) = self.jobs.get_mut(&id) else { return actions };
+        if job.work != Work::Removing {
+            return actions;
+        }
+        job.work = Work::Idle;
+        match job.phase {
+            Phase::Closing { .. } => self.retire(id),
+            _ => {
+                if let Some(plan) = job.plan.take() {
+                    plan.give_back(&mut self.pools);
+                }
+                match self.jobs.get(&id).map(|job| &job.phase) {
+                    Some(Phase::Waiting { .. }) => self.advance(now, id, true, &mut actions),
+                    Some(Phase::Changing(_)) => self.advance_change(now, id, &mut actions),
+                    _ => {}
+                }
+            }
+        }
+        actions
+    }
+
+    /// Tells every rank of a group its trees.
+    fn assign(&self, id: JobId, actions: &mut Vec<Action>) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        for (rank, member) in job.members.iter().filter(|(_, member)| member.lost_at.is_none()) {
+            if let Some(assignment) = job.assignment(*rank, &self.addresses, |d| self.name(d)) {
+                actions.push(Action::Tell(member.id, JoinEvent::Assignment(assignment)));
+            }
+        }
+    }
+
+    /// Removes what a group has in the switches, unless something is going on there already.
+    fn clear(&mut self, id: JobId, actions: &mut Vec<Action>) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        if let (Work::Idle, Some(plan)) = (job.work, &job.plan) {
+            job.work = Work::Removing;
+            actions.push(Action::Remove { job: id, devices: plan.devices() });
         }
     }
 
@@ -394,6 +502,7 @@ impl Jobs {
         let mut actions = Vec::new();
         let ids: Vec<JobId> = self.jobs.keys().copied().collect();
         for id in ids {
+            self.bury(now, id, &mut actions);
             let Some(job) = self.jobs.get(&id) else { continue };
             match &job.phase {
                 Phase::Waiting { told, .. } if now >= *told + WAITING_INTERVAL => {
@@ -410,8 +519,9 @@ impl Jobs {
                         [rank] => format!("rank {rank} left"),
                         ranks => format!("ranks {ranks:?} left"),
                     };
-                    self.close(id, reason, left, &mut actions);
+                    self.end(now, id, reason, left, &mut actions);
                 }
+                Phase::Changing(_) => self.tick_change(now, id, &mut actions),
                 _ => {}
             }
         }
@@ -421,17 +531,28 @@ impl Jobs {
     /// A waiting group: plans it if it is complete, else (and if asked) tells its ranks what is missing.
     fn advance(&mut self, now: Instant, id: JobId, tell: bool, actions: &mut Vec<Action>) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
+        let work = job.work;
         let Phase::Waiting { told, complete } = &mut job.phase else { return };
+        if work != Work::Idle {
+            // An installation that broke before it was used is taken back first.
+            if tell {
+                self.tell_waiting(now, id, actions);
+            }
+            return;
+        }
         if job.members.len() == usize::from(job.terms.world) {
             let since = complete.as_ref().map_or(now, |(since, _)| *since);
-            match self.plan(id) {
+            let generation = self.next_generation();
+            match self.plan(id, generation) {
                 Ok(nodes) => {
                     actions.push(Action::Install { job: id, nodes });
                     return;
                 }
                 Err(error) => {
+                    // Nobody has seen it.
+                    self.next_generation = generation;
                     let reason = self.describe(&error);
-                    if !error.may_pass() || now >= since + PLAN_PATIENCE {
+                    if !error.may_pass() || now >= since + self.failure.patience {
                         self.close(id, reason, Vec::new(), actions);
                         return;
                     }
@@ -466,55 +587,83 @@ impl Jobs {
         }
     }
 
-    /// Plans trees and takes what they need; the group is being installed then.
-    fn plan(&mut self, id: JobId) -> Result<Vec<(DeviceId, Vec<Entry>)>, PlanError> {
-        let Some(job) = self.jobs.get_mut(&id) else { return Err(PlanError::Gone) };
+    /// A number that was never used: up even if nothing comes of it.
+    fn next_generation(&mut self) -> u32 {
         let generation = self.next_generation;
+        self.next_generation = generation.saturating_add(1);
+        generation
+    }
+
+    /// Plans trees and takes what they need; the group is being installed then.
+    fn plan(&mut self, id: JobId, generation: u32) -> Result<Vec<(DeviceId, Vec<Entry>)>, PlanError> {
+        let Some(job) = self.jobs.get_mut(&id) else { return Err(PlanError::Gone) };
         let mut plan = Plan::new(job, &self.graph, &self.settings)?;
         plan.take(&mut self.pools, &mut self.next_tree_id, |id| {
             self.jobs.values().filter_map(|job| job.plan.as_ref()).any(|plan| plan.has_tree(id))
         })?;
         let Some(job) = self.jobs.get_mut(&id) else { return Err(PlanError::Gone) };
-        // Used up even if the installation fails: a generation never comes back.
-        self.next_generation = generation.saturating_add(1);
         job.generation = generation;
-        job.phase = Phase::Installing;
+        (job.phase, job.work) = (Phase::Installing, Work::Installing);
         let nodes = plan.nodes(job, &self.addresses, &self.settings);
         job.plan = Some(plan);
         tracing::info!(name = %job.name, generation, switches = nodes.len(), "installing trees");
         Ok(nodes)
     }
 
-    /// Ends a group for all its ranks.
+    /// Ends a group for all its ranks, at once: none of them has begun.
     fn close(&mut self, id: JobId, reason: String, missing: Vec<u16>, actions: &mut Vec<Action>) {
+        self.close_with(id, reason, missing, |_| Vec::new(), actions);
+    }
+
+    /// Ends a group for all its ranks, each of which gets chunks that it lacks.
+    fn close_with(
+        &mut self,
+        id: JobId,
+        reason: String,
+        missing: Vec<u16>,
+        copies: impl Fn(u16) -> Vec<northbound::KeptChunk>,
+        actions: &mut Vec<Action>,
+    ) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         tracing::info!(name = %job.name, generation = job.generation, reason, "group is closed");
-        for member in job.members.values().filter(|member| member.is_here) {
-            let missing_ranks = missing.iter().copied().map(u32::from).collect();
-            let closed = northbound::Closed { reason: reason.clone(), missing_ranks };
+        let missing_ranks: Vec<u32> = missing.iter().copied().map(u32::from).collect();
+        let mut end = attach::End::of(job);
+        for (rank, member) in job.members.iter().filter(|(_, member)| member.is_here) {
+            let (reason, missing_ranks) = (reason.clone(), missing_ranks.clone());
+            let closed = northbound::Closed { reason, missing_ranks, copies: copies(*rank) };
+            if member.lost_at.is_some() {
+                end.tell_later(*rank, member, closed);
+                continue;
+            }
+            end.tell_later(*rank, member, closed.clone());
             actions.push(Action::Tell(member.id, JoinEvent::Closed(closed)));
             actions.push(Action::End(member.id));
             self.by_member.remove(&member.id);
         }
+        if job.assigned.is_some() {
+            self.ends.push_front(end);
+            self.ends.truncate(CLOSED_SHOWN);
+        }
+        self.unname(id);
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.phase = Phase::Closing { reason };
+        match (job.work, &job.plan) {
+            (Work::Idle, None) => self.retire(id),
+            _ => self.clear(id, actions),
+        }
+    }
+
+    /// A group that comes to its end: the next one of its name may begin.
+    fn unname(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
         if self.by_name.get(&job.name) == Some(&id) {
             self.by_name.remove(&job.name);
         }
-        let installing = job.phase == Phase::Installing;
-        job.phase = Phase::Closing { reason, installing };
-        if job.plan.is_none() {
-            self.removed(id);
-        } else if !installing {
-            self.remove(id, actions);
-        }
     }
 
-    fn remove(&self, id: JobId, actions: &mut Vec<Action>) {
-        let plan = self.jobs.get(&id).and_then(|job| job.plan.as_ref());
-        actions.push(Action::Remove { job: id, devices: plan.map(Plan::devices).unwrap_or_default() });
-    }
-
-    /// Gives back what a group had, and keeps a note of it.
-    fn retire(&mut self, job: Job) {
+    /// Forgets a group: gives back what it had, and keeps a note of it.
+    fn retire(&mut self, id: JobId) {
+        let Some(job) = self.jobs.remove(&id) else { return };
         self.closed.push_front(status::job(&job, |device| self.name(device)));
         self.closed.truncate(CLOSED_SHOWN);
         if let Some(plan) = job.plan {
@@ -531,7 +680,31 @@ impl Jobs {
     }
 }
 
+fn gone(rank: u16, member: &Member) -> String {
+    format!("rank {rank} at {} is gone: its stream ended without a leave", member.address)
+}
+
 impl Job {
+    /// Ranks that sums are made of.
+    fn size(&self) -> u16 {
+        match self.assigned {
+            None => self.terms.world,
+            Some(_) => self.members.len() as u16,
+        }
+    }
+
+    fn places(&self) -> usize {
+        self.places
+    }
+
+    /// Whether ranks were, or are to be, in this generation.
+    fn was_in(&self, generation: u32) -> bool {
+        match self.assigned {
+            None => generation == self.generation,
+            Some((first, last)) => (first..=last).contains(&generation),
+        }
+    }
+
     fn missing(&self) -> impl Iterator<Item = u16> + '_ {
         (0..self.terms.world).filter(|rank| !self.members.contains_key(rank))
     }
@@ -544,6 +717,9 @@ impl Job {
         {
             let (rank, other, address) = (joining.rank, *other, member.address);
             return Err(JoinError::Terms { name: name(), what, given, rank, other, address, agreed });
+        }
+        if self.lost.contains(&joining.rank) {
+            return Err(JoinError::RankLost { name: name(), rank: joining.rank });
         }
         if let Some(member) = self.members.get(&joining.rank) {
             let (rank, address, udp_port) = (joining.rank, member.address, member.udp_port);

@@ -38,6 +38,7 @@ use cli::status::StatusArgs;
   announce_address: 10.255.255.254     # default: the subnet's last one
   discovery: {ports: 32, probe_interval_ms: 1000, link_timeout_ms: 3500}
   trees: {slots_per_tree: 16, stripes: 1, resend_interval_ms: 3, leave_linger_ms: 1500}
+  failure: {attach_grace_ms: 500, report_timeout_ms: 2000, patience_ms: 8000}
   # Instead of the program built in:
   # pipeline: {json: inca.json, p4info: inca.p4info.txtpb}
   # Hosts that shall not be learnt:

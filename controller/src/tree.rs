@@ -368,6 +368,17 @@ impl Tree {
         self.nodes.iter().find(|node| node.children.iter().any(is_rank))
     }
 
+    /// Ranks below a switch of the tree, in order.
+    pub fn ranks_below(&self, device: DeviceId) -> Vec<u32> {
+        let (mut ranks, mut pending) = (Vec::new(), vec![device]);
+        while let Some(node) = pending.pop().and_then(|device| self.node(device)) {
+            ranks.extend(node.ranks().map(|(rank, _)| u32::from(rank)));
+            pending.extend(node.switches().map(|(device, _)| device));
+        }
+        ranks.sort_unstable();
+        ranks
+    }
+
     /// Switches from the root to its furthest leaf, both counted.
     pub fn levels(&self) -> u32 {
         let mut levels: BTreeMap<DeviceId, u32> = BTreeMap::new();

@@ -12,7 +12,7 @@ on_both! {
     a_job_is_installed_when_all_ranks_are_there_and_removed_when_they_left,
     l2_a_rank_whose_stream_drops_is_named_to_the_others,
     r1_a_restarted_controller_keeps_routes_and_clears_what_jobs_left_behind,
-    a_switch_that_dies_ends_its_jobs_and_comes_back,
+    a_switch_that_dies_and_comes_back_empty_serves_its_jobs_in_a_new_generation,
     the_newest_controller_is_in_charge_and_the_older_one_stands_by,
 }
 
@@ -66,6 +66,7 @@ async fn l2_a_rank_whose_stream_drops_is_named_to_the_others(kind: Kind) {
     let mut second = client.join(request(1)).await.unwrap().into_inner();
     assignment(&mut second).await;
     drop(first);
+    report(&mut client, &mut second, 1).await;
     let closed = closed(&mut second).await;
     assert_eq!(closed.missing_ranks, [0]);
     assert!(closed.reason.contains("rank 0 at 10.0.0.1"), "{}", closed.reason);
@@ -93,18 +94,24 @@ async fn r1_a_restarted_controller_keeps_routes_and_clears_what_jobs_left_behind
     assert!(after.generation > before.generation, "{} after {}", after.generation, before.generation);
 }
 
-async fn a_switch_that_dies_ends_its_jobs_and_comes_back(kind: Kind) {
+async fn a_switch_that_dies_and_comes_back_empty_serves_its_jobs_in_a_new_generation(kind: Kind) {
     let (switch, mut client, controller) = one_switch(kind).await;
     let mut first = client.join(request(0)).await.unwrap().into_inner();
-    let _second = client.join(request(1)).await.unwrap().into_inner();
-    assignment(&mut first).await;
+    let mut second = client.join(request(1)).await.unwrap().into_inner();
+    let before = assignment(&mut first).await;
     let address = switch.address;
     drop(switch);
-    assert_eq!(closed(&mut first).await.reason, "switch s1 is unreachable");
+    for (rank, stream) in [(0, &mut first), (1, &mut second)] {
+        assert_eq!(report(&mut client, stream, rank).await.reason, "switch s1 is unreachable");
+    }
     let status = controller.status().await.unwrap();
     assert!(status.switches[0].state.starts_with("unreachable: "), "{}", status.switches[0].state);
     // Another one in its place knows nothing, and gets everything.
     let switch = Switch::start_at(kind, 1, &[], address).await;
+    let after = assignment(&mut first).await;
+    assert!(after.generation > before.generation && after.resume.is_some(), "{after:?}");
+    assert_eq!(assignment(&mut second).await.generation, after.generation);
+    assert_eq!(switch.entries(&info(), "membership").await.len(), 2);
     ready(&controller).await;
     assert_eq!(switch.entries(&info(), "ipv4_lpm").await.len(), 2);
 }

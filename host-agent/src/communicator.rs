@@ -4,7 +4,6 @@ mod control;
 mod error;
 mod handle;
 mod options;
-mod siblings;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +13,7 @@ use std::time::{Duration, Instant};
 use inca_wire::packet::packet_len;
 
 use crate::protocol::{
-    Closed, Collective, Dtype, EndpointConfig, OperationSpec, ReduceOp, StartError, Stats, Tensor,
+    Account, Closed, Collective, Dtype, EndpointConfig, OperationSpec, ReduceOp, StartError, Stats, Tensor,
 };
 use crate::transport::{
     self, AllreduceError, Call, DataInterface, DriverError, DriverHandle, LentTensor, block_on,
@@ -23,7 +22,7 @@ use crate::transport::{
 pub use control::Joined;
 pub use error::{JoinError, LeaveError};
 pub use handle::AllreduceHandle;
-pub use options::JoinOptions;
+pub use options::{JoinOptions, OnFailure};
 
 use control::Control;
 
@@ -32,8 +31,8 @@ use control::Control;
 /// All methods block the calling thread and need no asynchronous runtime; [`Communicator::start_allreduce`] returns at once. Every
 /// rank must call the same operations in the same order, so calls from several threads need an order of their own.
 ///
-/// After an error other than [`crate::protocol::OperationError::Overflow`] or one of starting, the generation has ended: leave and
-/// join again.
+/// A failed switch or link does not show, if there are others: calls go on, in a new generation. After an error other than
+/// [`crate::protocol::OperationError::Overflow`] or one of starting, the group has ended: leave and join again.
 #[derive(Debug)]
 pub struct Communicator {
     joined: Joined,
@@ -80,7 +79,7 @@ impl Communicator {
         };
         socket.set_nonblocking(true).map_err(io)?;
         let joined = Joined { rank, levels: 0, config };
-        let on_closed = Box::new(|_: &Closed| {});
+        let on_closed = Box::new(|_: &Closed, _: Account| {});
         let (driver, thread) = transport::spawn(joined.config.clone(), socket, trees, on_closed)?;
         Ok(Self { joined, driver, driver_thread: Some(thread), control: None, next_token: AtomicU64::new(0) })
     }
@@ -90,12 +89,22 @@ impl Communicator {
         self.joined.rank
     }
 
-    /// Ranks of the group.
+    /// Ranks of the group, now.
     pub fn world_size(&self) -> u32 {
-        self.joined.config.world_size
+        self.driver.membership().1.len() as u32
     }
 
-    /// What the controller assigned: format, chunk size, generation, trees.
+    /// The ranks of the group, now, in order: without those that died, if it was joined with [`OnFailure::Shrink`].
+    pub fn members(&self) -> Vec<u32> {
+        self.driver.membership().1.to_vec()
+    }
+
+    /// The generation that the group is in now.
+    pub fn generation(&self) -> u32 {
+        self.driver.membership().0
+    }
+
+    /// What the controller assigned at first: format, chunk size, generation, trees.
     pub fn assignment(&self) -> &Joined {
         &self.joined
     }

@@ -21,7 +21,7 @@ pub mod communicator;
 pub mod protocol;
 pub mod transport;
 
-pub use communicator::{AllreduceHandle, Communicator, JoinError, JoinOptions};
+pub use communicator::{AllreduceHandle, Communicator, JoinError, JoinOptions, OnFailure};
 pub use inca_wire::packet::Format;
 pub use protocol::{Dtype, OperationError, ReduceOp, StartError, Tensor};
 pub use transport::AllreduceError;

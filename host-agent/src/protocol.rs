@@ -1,12 +1,13 @@
 //! The host side of `docs/protocol.md` as a pure state machine: no sockets, no clock, no threads.
 //!
 //! [`Endpoint`] takes operations, datagrams and the time, and gives datagrams, a time to come back, and completions. One
-//! endpoint is one rank's membership in one generation of a group.
+//! endpoint is one rank's membership in a group.
 //!
 //! | module | what |
 //! |---|---|
 //! | `endpoint` | operations, acceptance of results, completion and failure |
 //! | `tree` | one stripe: slots, order of chunks, retransmission |
+//! | `kept` | finished chunks that others may lack when the generation changes |
 //! | `passes` | which pass follows which flags |
 //! | `codec` | elements to words and back |
 //! | `rtt`, `window` | timeouts and pacing |
@@ -16,6 +17,7 @@ mod codec;
 mod config;
 mod endpoint;
 mod error;
+mod kept;
 mod operation;
 mod passes;
 mod rtt;
@@ -29,9 +31,10 @@ mod tests;
 
 pub use batch::{OutgoingPacket, TransmitBatch};
 pub use config::{EndpointConfig, TreeConfig, Tuning};
-pub use endpoint::{Completion, Endpoint, Rejected};
-pub use error::{Closed, ConfigError, MissingRanks, OperationError, Stall, StartError};
-pub use operation::{Collective, OperationId, OperationSpec, OperationText, ReduceOp};
+pub use endpoint::{Completion, Endpoint, NextGeneration, Rejected};
+pub use error::{ChangeError, Closed, ConfigError, MissingRanks, OperationError, Stall, StartError};
+pub use kept::{Account, KeptChunk};
+pub use operation::{Collective, OperationId, OperationSpec, OperationText, Part, ReduceOp};
 pub use rtt::RtoBounds;
 pub use stats::Stats;
 pub use tensor::{Dtype, Tensor, TensorBuffer, TensorMut, TensorRef};

@@ -14,10 +14,12 @@ use tonic::transport::server::TcpIncoming;
 use tonic::{Response, Status};
 
 use super::{Membership, Request};
-use crate::jobs::{JoinError, LeaveError, MemberId};
+use crate::jobs::{JoinError, LeaveError, MemberId, ReportError};
 
 /// Pings find out that an agent's machine is gone, when nothing ends its connection.
-const PING: std::time::Duration = std::time::Duration::from_secs(5);
+const PING: std::time::Duration = std::time::Duration::from_secs(1);
+/// An agent that does not answer a ping for so long is gone; one on a busy machine may take a while.
+const PING_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);
 
 /// Serves until the task is ended.
 pub(super) async fn serve(listener: TcpListener, requests: mpsc::Sender<Request>, announce: Ipv4Addr) {
@@ -25,7 +27,7 @@ pub(super) async fn serve(listener: TcpListener, requests: mpsc::Sender<Request>
     let service = ControllerServer::new(Service { requests, announce });
     let server = tonic::transport::Server::builder()
         .http2_keepalive_interval(Some(PING))
-        .http2_keepalive_timeout(Some(2 * PING))
+        .http2_keepalive_timeout(Some(PING_TIMEOUT))
         .add_service(service);
     // The builder's own no-delay option does not reach listeners from outside.
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
@@ -82,6 +84,35 @@ impl controller_server::Controller for Service {
         }
     }
 
+    async fn report(
+        &self,
+        request: tonic::Request<api::ReportRequest>,
+    ) -> Result<Response<api::ReportResponse>, Status> {
+        let request = request.into_inner();
+        let taken = self.ask(|reply| Request::Report { request, reply }).await?;
+        taken.map_err(|error| stale(&error))?;
+        Ok(Response::new(api::ReportResponse {}))
+    }
+
+    async fn hand_over(
+        &self,
+        request: tonic::Request<api::HandOverRequest>,
+    ) -> Result<Response<api::HandOverResponse>, Status> {
+        let request = request.into_inner();
+        let taken = self.ask(|reply| Request::HandOver { request, reply }).await?;
+        taken.map_err(|error| stale(&error))?;
+        Ok(Response::new(api::HandOverResponse {}))
+    }
+
+    async fn stalled(
+        &self,
+        request: tonic::Request<api::StalledRequest>,
+    ) -> Result<Response<api::StalledResponse>, Status> {
+        let told = self.requests.send(Request::Stalled(request.into_inner())).await;
+        told.map_err(|_| Status::unavailable("the controller is ending"))?;
+        Ok(Response::new(api::StalledResponse {}))
+    }
+
     async fn status(
         &self,
         request: tonic::Request<api::StatusRequest>,
@@ -95,9 +126,14 @@ fn refusal(error: &JoinError) -> Status {
     let message = error.to_string();
     match error {
         JoinError::Field { .. } | JoinError::Mtu { .. } => Status::invalid_argument(message),
-        JoinError::Terms { .. } => Status::failed_precondition(message),
+        JoinError::Terms { .. } | JoinError::RankLost { .. } => Status::failed_precondition(message),
+        JoinError::NoMember { .. } => Status::not_found(message),
         JoinError::RankTaken { .. } | JoinError::AddressTaken { .. } => Status::already_exists(message),
     }
+}
+
+fn stale(error: &ReportError) -> Status {
+    Status::failed_precondition(error.to_string())
 }
 
 /// A rank's events; the rank has gone when this is dropped.

@@ -22,6 +22,8 @@ pub(super) struct File {
     pub(super) discovery: Discovery,
     #[serde(default)]
     pub(super) trees: Trees,
+    #[serde(default)]
+    pub(super) failure: Failure,
     pub(super) pipeline: Option<Pipeline>,
 }
 
@@ -60,6 +62,14 @@ pub(super) struct Trees {
     pub(super) stripes: Option<Spanned<u64>>,
     pub(super) resend_interval_ms: Option<Spanned<u64>>,
     pub(super) leave_linger_ms: Option<Spanned<u64>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Failure {
+    pub(super) attach_grace_ms: Option<Spanned<u64>>,
+    pub(super) report_timeout_ms: Option<Spanned<u64>>,
+    pub(super) patience_ms: Option<Spanned<u64>>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use serde_yaml::{Location, Spanned};
 
-use super::file::{Discovery, File, Host, Switch, Trees};
+use super::file::{Discovery, Failure, File, Host, Switch, Trees};
 use super::{
-    DiscoverySettings, HostSpec, Inventory, InventoryError, MAX_NAME_LEN, PipelinePaths, SwitchSpec,
+    DiscoverySettings, FailureSettings, HostSpec, Inventory, InventoryError, MAX_NAME_LEN, PipelinePaths, SwitchSpec,
     TreeSettings,
 };
 use crate::program::{CPU_PORT, SLOTS};
@@ -54,6 +54,7 @@ pub(super) fn validate(path: &str, file: File) -> Result<Inventory, InventoryErr
         announce_address,
         discovery: place.discovery(&file.discovery)?,
         trees: place.trees(&file.trees)?,
+        failure: place.failure(&file.failure)?,
         pipeline: file.pipeline.map(|files| PipelinePaths { json: files.json, p4info: files.p4info }),
     })
 }
@@ -223,6 +224,17 @@ impl Place<'_> {
             stripes: stripes as u16,
             resend_interval: Duration::from_millis(resend),
             leave_linger: Duration::from_millis(linger),
+        })
+    }
+
+    fn failure(&self, failure: &Failure) -> Result<FailureSettings, InventoryError> {
+        let milliseconds = |given: &Option<Spanned<u64>>, what, default| {
+            Ok(Duration::from_millis(self.number(given.as_ref(), what, default, 0, 600_000)?))
+        };
+        Ok(FailureSettings {
+            attach_grace: milliseconds(&failure.attach_grace_ms, "failure.attach_grace_ms", 500)?,
+            report_timeout: milliseconds(&failure.report_timeout_ms, "failure.report_timeout_ms", 2000)?,
+            patience: milliseconds(&failure.patience_ms, "failure.patience_ms", 8000)?,
         })
     }
 

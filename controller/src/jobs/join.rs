@@ -37,6 +37,8 @@ pub struct Terms {
     pub format: Format,
     /// Words per chunk.
     pub words: u8,
+    /// The others go on when a rank dies.
+    pub shrinks: bool,
 }
 
 /// A rank that wants to join.
@@ -115,6 +117,24 @@ pub enum JoinError {
         address: Ipv4Addr,
         /// Its UDP port.
         udp_port: u16,
+    },
+    /// The rank died, and the others went on.
+    #[error("{name}: rank {rank} was lost, and the group has gone on without it: it can't come back until the group ends")]
+    RankLost {
+        /// The group.
+        name: GroupName,
+        /// The rank.
+        rank: u16,
+    },
+    /// A rank that attaches again is no member.
+    #[error("{name}: rank {rank} is no member in generation {generation}: the group ended, or it was taken for dead")]
+    NoMember {
+        /// The group.
+        name: GroupName,
+        /// The rank.
+        rank: u16,
+        /// The generation it was in.
+        generation: u32,
     },
     /// Another rank gets its results at the same address and port.
     #[error(
@@ -203,7 +223,8 @@ impl Joining {
             return Err(JoinError::Mtu { words, needed, mtu: request.mtu, address, most });
         }
         let name = GroupName { job: request.job.clone(), group: request.group.clone() };
-        Ok(Self { name, rank, terms: Terms { world, format, words }, address, udp_port })
+        let shrinks = request.on_failure() == northbound::OnFailure::Shrink;
+        Ok(Self { name, rank, terms: Terms { world, format, words, shrinks }, address, udp_port })
     }
 }
 
@@ -216,6 +237,9 @@ impl Terms {
             Some(("format", self.format.to_string(), agreed.format.to_string()))
         } else if self.words != agreed.words {
             Some(("words per chunk", self.words.to_string(), agreed.words.to_string()))
+        } else if self.shrinks != agreed.shrinks {
+            let word = |shrinks| if shrinks { "shrink" } else { "abort" }.to_owned();
+            Some(("on-failure", word(self.shrinks), word(agreed.shrinks)))
         } else {
             None
         }

@@ -78,9 +78,12 @@ impl Plan {
             .collect();
         let mut roots = BTreeSet::new();
         let mut stripes = Vec::new();
-        for _ in 0..settings.stripes {
+        // The number of trees is fixed for a group's life, so a later generation may have two with one root.
+        let fixed = job.resume.as_ref().map(|resume| resume.trees());
+        for _ in 0..fixed.unwrap_or(settings.stripes.into()) {
             let tree = tree::plan(graph, &members, &roots)?;
-            let Some(root) = tree.root().map(|node| node.device).filter(|root| roots.insert(*root)) else {
+            let root = tree.root().map(|node| node.device);
+            let Some(root) = root.filter(|root| roots.insert(*root) || fixed.is_some()) else {
                 break;
             };
             tracing::debug!(name = %job.name, root, levels = tree.levels(), "tree planned");
@@ -163,6 +166,11 @@ impl Plan {
         }
     }
 
+    /// Slots of each tree.
+    pub(super) fn slots(&self) -> u32 {
+        self.slots
+    }
+
     pub(super) fn has_tree(&self, tree_id: u16) -> bool {
         self.stripes.iter().any(|stripe| stripe.tree_id == tree_id)
     }
@@ -189,7 +197,7 @@ impl Plan {
                     tree_id: stripe.tree_id,
                     generation: job.generation,
                     format: job.terms.format,
-                    world: job.terms.world,
+                    world: job.size(),
                     slots: self.slots,
                     words: job.terms.words,
                     resend_interval: settings.resend_interval.as_micros().min(u32::MAX.into()) as u32,
@@ -252,10 +260,21 @@ impl Plan {
 
 impl Job {
     /// What a rank is told once everything is installed.
-    pub(super) fn assignment(&self, rank: u16, addresses: &Addresses) -> Option<northbound::Assignment> {
+    pub(super) fn assignment(
+        &self,
+        rank: u16,
+        addresses: &Addresses,
+        name: impl Fn(DeviceId) -> String,
+    ) -> Option<northbound::Assignment> {
         let plan = self.plan.as_ref()?;
         let trees = plan.stripes.iter().filter_map(|stripe| {
             let leaf = stripe.tree.leaf_of(rank)?;
+            let below = |child: &tree::Child| northbound::LeafChild {
+                ranks: match *child {
+                    tree::Child::Rank { rank, .. } => vec![rank.into()],
+                    tree::Child::Switch { device, .. } => stripe.tree.ranks_below(device),
+                },
+            };
             Some(northbound::TreeAssignment {
                 tree_id: stripe.tree_id.into(),
                 member: rank.into(),
@@ -263,15 +282,29 @@ impl Job {
                 service_address: addresses.service(leaf.device)?.ip.to_string(),
                 service_port: UDP_PORT.into(),
                 levels: stripe.tree.levels(),
+                leaf: name(leaf.device),
+                leaf_port: self.places_port(rank).into(),
+                leaf_children: leaf.children.iter().map(below).collect(),
             })
         });
         Some(northbound::Assignment {
             generation: self.generation,
-            world_size: self.terms.world.into(),
+            world_size: self.size().into(),
             format: super::status::format(self.terms.format).into(),
             chunk_words: self.terms.words.into(),
-            guard_bits: FormatSpec::of(self.terms.format).guard_bits(self.terms.world).into(),
+            guard_bits: FormatSpec::of(self.terms.format).guard_bits(self.size()).into(),
             trees: trees.collect(),
+            members: self.members.keys().copied().map(u32::from).collect(),
+            resume: self.resume.as_ref().map(|agreement| agreement.resume(rank)),
         })
+    }
+
+    fn places_port(&self, rank: u16) -> u16 {
+        self.place(rank).map_or(0, |place| place.at.port)
+    }
+
+    /// Where a rank's host is attached, as the plan has it.
+    pub(super) fn place(&self, rank: u16) -> Option<Attachment> {
+        self.plan.as_ref()?.places.get(&rank).copied()
     }
 }

@@ -64,8 +64,9 @@ fn state(job: &Job) -> String {
         }
         Phase::Installing => "installing".to_owned(),
         Phase::Running => "running".to_owned(),
+        Phase::Changing(change) => change.state(),
         Phase::Draining { .. } => "draining: ranks are leaving".to_owned(),
-        Phase::Closing { reason, .. } => format!("closed: {reason}"),
+        Phase::Closing { reason } => format!("closed: {reason}"),
     }
 }
 

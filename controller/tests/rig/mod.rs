@@ -215,6 +215,7 @@ pub fn request(rank: u32) -> api::JoinRequest {
         host_udp_port: 4000,
         protocol_version: 1,
         mtu: 1500,
+        ..Default::default()
     }
 }
 
@@ -224,6 +225,26 @@ pub async fn assignment(stream: &mut tonic::Streaming<api::JoinEvent>) -> api::A
         match soon("assignment", stream.message()).await.unwrap().and_then(|event| event.event) {
             Some(Event::Assignment(assignment)) => return assignment,
             Some(Event::Waiting(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Reads a rank's stream up to a stop, and reports that nothing is finished.
+pub async fn report(
+    client: &mut ControllerClient<Channel>,
+    stream: &mut tonic::Streaming<api::JoinEvent>,
+    rank: u32,
+) -> api::Stop {
+    loop {
+        match soon("stop", stream.message()).await.unwrap().and_then(|event| event.event) {
+            Some(Event::Stop(stop)) => {
+                let (job, attempt, finished) = ("test".to_owned(), stop.attempt, vec![0; 16]);
+                let report = api::ReportRequest { job, rank, attempt, finished, ..Default::default() };
+                client.report(report).await.unwrap();
+                return stop;
+            }
+            Some(Event::Waiting(_) | Event::Assignment(_)) => {}
             other => panic!("{other:?}"),
         }
     }

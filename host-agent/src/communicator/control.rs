@@ -1,4 +1,7 @@
-//! The conversation with the controller, on a thread of its own: Info, announcements, Join, Leave.
+//! The conversation with the controller, on a thread of its own: Info, announcements, Join; then see `attend`.
+
+mod attend;
+mod convert;
 
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
@@ -7,19 +10,16 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use inca_p4runtime::northbound::controller_client::ControllerClient;
-use inca_p4runtime::northbound::{
-    self, InfoRequest, JoinEvent, JoinRequest, LeaveRequest, StatusRequest, join_event::Event,
-};
+use inca_p4runtime::northbound::{self, InfoRequest, JoinEvent, JoinRequest, join_event::Event};
 use inca_wire::packet::{Format, Header, Opcode, VERSION};
 use tokio::sync::mpsc as tokio_mpsc;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 use tonic::Streaming;
 use tonic::transport::{Channel, Endpoint as ChannelEndpoint};
 
 use super::error::{JoinError, LeaveError};
-use super::options::JoinOptions;
-use super::siblings;
-use crate::protocol::{Closed, EndpointConfig, TreeConfig, Tuning};
+use super::options::{JoinOptions, OnFailure};
+use crate::protocol::{Account, Closed, EndpointConfig, TreeConfig, Tuning};
 use crate::transport::{self, DataInterface, DriverHandle, OnClosed};
 
 /// Between attempts to reach the controller.
@@ -28,12 +28,8 @@ const CONNECT_RETRY: Duration = Duration::from_millis(200);
 const ANNOUNCE_INTERVAL: Duration = Duration::from_millis(250);
 /// Between repetitions of "waiting for rank 3" in the log.
 const WAITING_LOG_INTERVAL: Duration = Duration::from_secs(5);
-/// How long leaving may take.
-const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long to ask for the ranks nearby.
-const SIBLINGS_TIMEOUT: Duration = Duration::from_secs(1);
 /// A controller that does not answer pings for twice this long is gone.
-const KEEP_ALIVE: Duration = Duration::from_secs(5);
+const KEEP_ALIVE: Duration = Duration::from_secs(2);
 
 /// What the controller assigned.
 #[derive(Debug, Clone)]
@@ -59,7 +55,7 @@ enum Request {
     /// The caller leaves.
     Leave(mpsc::SyncSender<Result<(), String>>),
     /// The generation ended here first: a deadline, a mismatch.
-    EndedHere(Closed),
+    EndedHere(Closed, Account),
 }
 
 type JoinedParts = (Joined, DriverHandle, JoinHandle<()>);
@@ -125,18 +121,18 @@ impl Session {
         ended: tokio_mpsc::UnboundedSender<Request>,
         inbox: tokio_mpsc::UnboundedReceiver<Request>,
     ) {
-        let on_closed: OnClosed = Box::new(move |closed| {
+        let on_closed: OnClosed = Box::new(move |closed, account| {
             // Nobody listens once the conversation has ended.
-            let _ = ended.send(Request::EndedHere(closed.clone()));
+            let _ = ended.send(Request::EndedHere(closed.clone(), account));
         });
         match self.establish(on_closed).await {
             Err(error) => {
                 let _ = report.send(Err(error));
             }
             Ok((client, stream, parts)) => {
-                let (driver, generation) = (parts.1.clone(), parts.0.config.generation);
+                let (driver, slots) = (parts.1.clone(), convert::slots(&parts.0.config));
                 if report.send(Ok(parts)).is_ok() {
-                    self.attend(client, stream, driver, generation, inbox).await;
+                    self.attend(client, stream, driver, &slots, inbox).await;
                 }
             }
         }
@@ -151,10 +147,10 @@ impl Session {
         let announcement = self.announcement();
         // Early, so that the controller may know the host by the time it is asked for.
         self.announce(&announcement, announce);
-        let mut stream = self.open(&mut client).await?;
+        let request = self.join_request()?;
+        let mut stream = self.within(client.join(request)).await?.into_inner();
         let assignment = self.await_assignment(&mut stream, &announcement, announce).await?;
-        let (mut joined, trees) = self.judge(assignment)?;
-        self.learn_siblings(&mut client, &mut joined).await;
+        let (joined, trees) = self.judge(assignment)?;
         let socket =
             self.socket.try_clone().map_err(|source| self.system("duplicating the data socket", source))?;
         let (driver, thread) = transport::spawn(joined.config.clone(), socket, trees, on_closed)?;
@@ -164,16 +160,7 @@ impl Session {
     /// Connects, again and again until the deadline: the controller may be starting too.
     async fn connect(&self) -> Result<ControllerClient<Channel>, JoinError> {
         let controller = &self.options.controller;
-        let uri = || JoinError::Uri { controller: controller.clone() };
-        let endpoint = ChannelEndpoint::from_shared(controller.clone()).map_err(|_| uri())?;
-        if endpoint.uri().scheme_str() != Some("http") || endpoint.uri().authority().is_none() {
-            return Err(uri());
-        }
-        let endpoint = endpoint
-            .connect_timeout(CONNECT_RETRY * 10)
-            .http2_keep_alive_interval(KEEP_ALIVE)
-            .keep_alive_timeout(KEEP_ALIVE)
-            .keep_alive_while_idle(true);
+        let endpoint = self.endpoint()?;
         let mut logged = false;
         let mut last = "no answer".to_owned();
         loop {
@@ -191,6 +178,20 @@ impl Session {
             }
             sleep(CONNECT_RETRY).await;
         }
+    }
+
+    fn endpoint(&self) -> Result<ChannelEndpoint, JoinError> {
+        let controller = &self.options.controller;
+        let uri = || JoinError::Uri { controller: controller.clone() };
+        let endpoint = ChannelEndpoint::from_shared(controller.clone()).map_err(|_| uri())?;
+        if endpoint.uri().scheme_str() != Some("http") || endpoint.uri().authority().is_none() {
+            return Err(uri());
+        }
+        Ok(endpoint
+            .connect_timeout(CONNECT_RETRY * 10)
+            .http2_keep_alive_interval(KEEP_ALIVE)
+            .keep_alive_timeout(KEEP_ALIVE)
+            .keep_alive_while_idle(true))
     }
 
     /// Checks the protocol version; returns where to announce.
@@ -222,10 +223,14 @@ impl Session {
         }
     }
 
-    async fn open(&self, client: &mut ControllerClient<Channel>) -> Result<Streaming<JoinEvent>, JoinError> {
+    fn join_request(&self) -> Result<JoinRequest, JoinError> {
         let port =
             self.socket.local_addr().map_err(|source| self.system("reading the data port", source))?.port();
-        let request = JoinRequest {
+        let on_failure = match self.options.on_failure {
+            OnFailure::Abort => northbound::OnFailure::Abort,
+            OnFailure::Shrink => northbound::OnFailure::Shrink,
+        };
+        Ok(JoinRequest {
             job: self.options.job.clone(),
             group: self.options.group.clone(),
             rank: self.options.rank,
@@ -236,8 +241,10 @@ impl Session {
             host_udp_port: port.into(),
             protocol_version: VERSION.into(),
             mtu: self.interface.mtu,
-        };
-        Ok(self.within(client.join(request)).await?.into_inner())
+            on_failure: on_failure.into(),
+            attach_generation: 0,
+            attach_stopped: false,
+        })
     }
 
     /// Waits for the trees; says what for, and announces this host while the network does not know it.
@@ -268,10 +275,10 @@ impl Session {
                     host_unknown = waiting.host_unknown;
                 }
                 Ok(Ok(Some(JoinEvent { event: Some(Event::Closed(closed)) }))) => {
-                    return Err(JoinError::Closed { job: job.clone(), closed: closed.into() });
+                    return Err(JoinError::Closed { job: job.clone(), closed: convert::closed(closed).0 });
                 }
-                // An event of a later version.
-                Ok(Ok(Some(JoinEvent { event: None }))) => {}
+                // An event of a later version, or about a generation that this rank has not begun.
+                Ok(Ok(Some(_))) => {}
                 Ok(Ok(None)) => {
                     let reason = "the controller ended the stream without an assignment".to_owned();
                     let closed = Closed { reason, missing_ranks };
@@ -309,7 +316,9 @@ impl Session {
                 Err(self.unusable(format!("{what} {got}, but {asked} was asked for")))
             }
         };
-        same("world size", options.world_size, assignment.world_size)?;
+        if assignment.resume.is_none() {
+            same("world size", options.world_size, assignment.world_size)?;
+        }
         same("words per chunk", options.chunk_words.into(), assignment.chunk_words)?;
         same("format", northbound_format(options.format) as u32, assignment.format as u32)?;
         let mut trees = Vec::new();
@@ -327,7 +336,7 @@ impl Session {
                 tree_id: narrow("tree id", tree.tree_id)?,
                 member: narrow("member", tree.member)?,
                 slots: tree.slots,
-                leaf_children: Vec::new(),
+                leaf_children: tree.leaf_children.iter().map(|child| child.ranks.clone()).collect(),
             });
         }
         let config = EndpointConfig {
@@ -341,75 +350,6 @@ impl Session {
         };
         let levels = assignment.trees.iter().map(|tree| tree.levels).max().unwrap_or(0);
         Ok((Joined { rank: options.rank, levels, config }, addresses))
-    }
-
-    /// Asks who else is at this rank's leaf switches, so that errors can name them. Nothing else depends on it.
-    async fn learn_siblings(&self, client: &mut ControllerClient<Channel>, joined: &mut Joined) {
-        let asked = timeout(SIBLINGS_TIMEOUT, client.status(StatusRequest { counters: false })).await;
-        let Ok(Ok(status)) = asked else { return };
-        let is_ours = |job: &&northbound::Job| {
-            job.name == self.options.job
-                && job.group == self.options.group
-                && job.generation == joined.config.generation
-        };
-        let status = status.into_inner();
-        let Some(job) = status.jobs.iter().find(is_ours) else { return };
-        for tree in &mut joined.config.trees {
-            tree.leaf_children = siblings::leaf_children(&job.tree, tree.tree_id.into(), self.options.rank);
-        }
-    }
-
-    /// Keeps the stream open until either side ends the membership.
-    async fn attend(
-        &self,
-        mut client: ControllerClient<Channel>,
-        mut stream: Streaming<JoinEvent>,
-        driver: DriverHandle,
-        generation: u32,
-        mut inbox: tokio_mpsc::UnboundedReceiver<Request>,
-    ) {
-        let request = LeaveRequest {
-            job: self.options.job.clone(),
-            group: self.options.group.clone(),
-            rank: self.options.rank,
-            generation,
-            ..LeaveRequest::default()
-        };
-        loop {
-            tokio::select! {
-                event = stream.message() => {
-                    let closed = match event {
-                        Ok(Some(JoinEvent { event: Some(Event::Closed(closed)) })) => closed.into(),
-                        Ok(Some(_)) => continue,
-                        Ok(None) => lost("it ended the stream"),
-                        Err(status) => lost(status.message()),
-                    };
-                    tracing::debug!(job = self.options.job, %closed, "the controller closed the generation");
-                    driver.close(closed);
-                    return;
-                }
-                told = inbox.recv() => {
-                    let (closed, reply) = match told {
-                        Some(Request::Leave(reply)) => (None, Some(reply)),
-                        Some(Request::EndedHere(closed)) => (Some(closed), None),
-                        None => (None, None),
-                    };
-                    // A generation that ended here first is reported, so that it ends for all at once, with the reason.
-                    let Closed { reason, missing_ranks } = closed.unwrap_or_default();
-                    let request = LeaveRequest { failure: reason, missing_ranks, ..request };
-                    let left = timeout(LEAVE_TIMEOUT, client.leave(request)).await;
-                    let result = match left {
-                        Ok(Ok(_)) => Ok(()),
-                        Ok(Err(status)) => Err(status.message().to_owned()),
-                        Err(_) => Err(format!("no answer within {LEAVE_TIMEOUT:?}")),
-                    };
-                    if let Some(reply) = reply {
-                        let _ = reply.send(result);
-                    }
-                    return;
-                }
-            }
-        }
     }
 
     /// A call's response, unless the time to join is over.
@@ -449,12 +389,6 @@ impl Session {
     }
 }
 
-impl From<northbound::Closed> for Closed {
-    fn from(closed: northbound::Closed) -> Self {
-        Self { reason: closed.reason, missing_ranks: closed.missing_ranks }
-    }
-}
-
 fn northbound_format(format: Format) -> northbound::Format {
     match format {
         Format::I32 => northbound::Format::I32,
@@ -468,13 +402,6 @@ fn waiting_text(missing_ranks: &[u32], host_unknown: bool) -> String {
         ([], false) => "waiting for the trees to be installed".to_owned(),
         ([rank], false) => format!("waiting for rank {rank}"),
         (ranks, false) => format!("waiting for ranks {ranks:?}"),
-    }
-}
-
-fn lost(reason: &str) -> Closed {
-    Closed {
-        reason: format!("the connection to the controller was lost: {reason}"),
-        missing_ranks: Vec::new(),
     }
 }
 

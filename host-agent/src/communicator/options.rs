@@ -11,6 +11,16 @@ use crate::protocol::Tuning;
 /// Words per chunk that fit into an ordinary 1500-byte MTU.
 pub(super) const DEFAULT_CHUNK_WORDS: u8 = 5;
 
+/// What becomes of a group when one of its ranks dies. All ranks must choose the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnFailure {
+    /// It ends for all, with an error that names the rank.
+    #[default]
+    Abort,
+    /// The others go on without it; the results say what they hold.
+    Shrink,
+}
+
 /// What to join, and as whom.
 #[derive(Debug, Clone)]
 pub struct JoinOptions {
@@ -34,6 +44,8 @@ pub struct JoinOptions {
     pub interface: Option<String>,
     /// How long to wait for the controller, the other ranks and the trees.
     pub timeout: Duration,
+    /// What becomes of the group when a rank dies.
+    pub on_failure: OnFailure,
     /// Pacing. The seed is mixed with the rank.
     pub tuning: Tuning,
 }
@@ -52,6 +64,7 @@ impl JoinOptions {
             host_address: None,
             interface: None,
             timeout: Duration::from_secs(60),
+            on_failure: OnFailure::default(),
             tuning: Tuning::default(),
         }
     }

@@ -55,6 +55,7 @@ impl EndpointConfig {
         usize::from(self.chunk_words) * self.format.lanes_per_word()
     }
 
+    /// Whether an endpoint can be made of it.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let job = || self.job.clone();
         let most = self.format.max_world();

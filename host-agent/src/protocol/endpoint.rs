@@ -1,11 +1,13 @@
 //! The host side of the reduction protocol: operations, datagrams, time.
 
+mod change;
 mod end;
 mod receive;
 mod send;
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Instant;
 
 use inca_wire::tag::Operation;
@@ -13,12 +15,14 @@ use inca_wire::tag::Operation;
 use super::codec;
 use super::config::EndpointConfig;
 use super::error::{Closed, ConfigError, OperationError, StartError};
-use super::operation::{OperationId, OperationSpec, OperationText, ReduceOp};
+use super::operation::{OperationId, OperationSpec, OperationText, Part, ReduceOp};
 use super::stats::Stats;
 use super::tensor::TensorBuffer;
 use super::tree::Tree;
 
-/// The state of one member of a group, for one generation.
+pub use change::NextGeneration;
+
+/// The state of one member of a group, for one generation after the other.
 ///
 /// It does no input or output and reads no clock: the caller hands in datagrams and the time, and asks what to send
 /// ([`Endpoint::poll_transmit`]), when to come back ([`Endpoint::poll_timeout`]) and what is done ([`Endpoint::poll_completion`]).
@@ -29,7 +33,8 @@ use super::tree::Tree;
 /// *Inputs* are read from the caller's buffer each time a chunk is sent and are not needed once its result is here: the result was stored by every
 /// switch between the root and this host before it was passed on, and a switch that missed it gets it from its parent's
 /// store, which is kept until the slot's next sequence is finished, which that switch's children must first contribute to. So results
-/// are written in place, over their inputs.
+/// are written in place, over their inputs. When the generation changes, ranks that lack a chunk get it from one that has it:
+/// each slot's last *output* is kept for that.
 #[derive(Debug)]
 pub struct Endpoint<B> {
     config: EndpointConfig,
@@ -44,6 +49,10 @@ pub struct Endpoint<B> {
     next_deadline: Option<Instant>,
     completions: VecDeque<Completion<B>>,
     closed: Option<Closed>,
+    /// Between two generations: why.
+    stopped: Option<String>,
+    /// The ranks of the group, in order.
+    members: Arc<[u32]>,
     /// Answer to the latest probe.
     probed: Option<ProbeAnswer>,
     /// The tree to be asked first for packets.
@@ -60,6 +69,8 @@ pub struct Completion<B> {
     pub buffer: B,
     /// How it ended.
     pub result: Result<(), OperationError>,
+    /// The ranks that the output holds. Several parts, in order, if ranks died meanwhile and the others went on.
+    pub parts: Vec<Part>,
 }
 
 /// An operation that was not started.
@@ -88,6 +99,8 @@ struct Active<B> {
     finished: u32,
     /// The lowest chunk whose sums do not fit.
     overflow: Option<u32>,
+    /// Finished by a larger group.
+    parts: Vec<Part>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -112,6 +125,8 @@ impl<B: TensorBuffer> Endpoint<B> {
             next_deadline: None,
             completions: VecDeque::new(),
             closed: None,
+            stopped: None,
+            members: (0..config.world_size).collect(),
             probed: None,
             turn: 0,
             stats: Stats::default(),
@@ -138,6 +153,11 @@ impl<B: TensorBuffer> Endpoint<B> {
     /// Why the generation has ended for this endpoint, if it has: nothing can be started any more.
     pub fn closed(&self) -> Option<&Closed> {
         self.closed.as_ref()
+    }
+
+    /// The ranks of the group, in order: fewer than at first if some died and the others went on.
+    pub fn members(&self) -> &[u32] {
+        &self.members
     }
 
     /// Operations that have not ended.
@@ -168,7 +188,7 @@ impl<B: TensorBuffer> Endpoint<B> {
             dtype: text.dtype.code(),
             elements: text.elements,
         };
-        let active = Active { text, spec, wire, buffer, finished: 0, overflow: None };
+        let active = Active { text, spec, wire, buffer, finished: 0, overflow: None, parts: Vec::new() };
         if chunks == 0 {
             self.complete(active, Ok(()));
         } else if self.config.world_size == 1 {
@@ -262,7 +282,12 @@ impl<B: TensorBuffer> Endpoint<B> {
 
     fn complete(&mut self, active: Active<B>, result: Result<(), OperationError>) {
         let id = active.text.id;
-        self.completions.push_back(Completion { id, buffer: active.buffer, result });
+        let mut parts = active.parts;
+        if result.is_ok() {
+            let elements = 0..active.text.elements;
+            change::add_parts(&mut parts, std::slice::from_ref(&elements), &self.members);
+        }
+        self.completions.push_back(Completion { id, buffer: active.buffer, result, parts });
     }
 
     /// Number of a tree's chunk in the whole sequence.

@@ -215,9 +215,64 @@ impl fmt::Display for Closed {
     }
 }
 
+/// Why an endpoint can't go on in a later generation.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// It runs: stop it first.
+    #[error("the generation was not stopped")]
+    NotStopped,
+    /// A copied chunk that does not belong to what this rank is doing.
+    #[error("the chunk given for slot {slot} of tree {tree} is none that this rank lacks")]
+    Copy {
+        /// Index of the tree.
+        tree: usize,
+        /// The slot.
+        slot: u32,
+    },
+    /// Generations only grow.
+    #[error("generation {given} can't follow generation {current}: must be greater")]
+    Generation {
+        /// The next one's number.
+        given: u32,
+        /// The current one's.
+        current: u32,
+    },
+    /// Trees and slots are fixed for a group's life.
+    #[error("trees of {given:?} slots can't follow trees of {current:?}: must be the same")]
+    Slots {
+        /// Slots of the next generation's trees.
+        given: Vec<u32>,
+        /// Of the current one's.
+        current: Vec<u32>,
+    },
+    /// Ranks would begin at different chunks.
+    #[error("slot {slot} of tree {tree} is to go on after {agreed} chunks, but this rank has finished {ours}")]
+    Place {
+        /// Index of the tree.
+        tree: usize,
+        /// The slot.
+        slot: usize,
+        /// Finished here.
+        ours: u64,
+        /// Said to be finished everywhere.
+        agreed: u64,
+    },
+    /// Other numbers of trees or slots.
+    #[error("the agreed places do not fit the trees")]
+    Shape,
+    /// The assignment makes no sense.
+    #[error(transparent)]
+    Config(Box<ConfigError>),
+}
+
 /// What an endpoint knows about a chunk that does not finish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stall {
+    /// The generation was stopped, and no other has begun.
+    Stopped {
+        /// Why.
+        reason: String,
+    },
     /// It was never sent: earlier chunks are in the way.
     NotSent,
     /// Nothing came back from the leaf, neither result nor probe reply.
@@ -241,6 +296,7 @@ pub enum Stall {
 impl fmt::Display for Stall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Stopped { reason } => write!(f, "waits for new trees: {reason}"),
             Self::NotSent => f.write_str("was not sent yet"),
             Self::Silent { transmissions } => {
                 write!(f, "was sent {transmissions} times without any answer from the leaf switch")

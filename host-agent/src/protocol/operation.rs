@@ -1,6 +1,8 @@
 //! What a caller asks for.
 
 use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::tensor::Dtype;
@@ -73,6 +75,15 @@ pub struct OperationSpec {
     pub op: ReduceOp,
     /// When to give up, if ever.
     pub deadline: Option<Instant>,
+}
+
+/// A part of an operation's output, and the ranks whose inputs it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// Elements of the output.
+    pub elements: Range<u64>,
+    /// The ranks, in order.
+    pub ranks: Arc<[u32]>,
 }
 
 /// Number of an operation in its group: every rank must start the same operations in the same order.

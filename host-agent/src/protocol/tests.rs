@@ -1,5 +1,6 @@
 //! Endpoints against the reference model of the switch, in virtual time: no sockets, no sleeps, every run repeatable from its seed.
 
+mod change;
 mod failures;
 mod healing;
 mod misuse;

@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use super::codec::LaneClasses;
 use super::config::{TreeConfig, Tuning};
+use super::kept::Kept;
 use super::rtt::{RttEstimator, jitter};
 use super::window::Window;
 
@@ -44,6 +45,8 @@ pub(super) struct Slot {
     pub(super) exponent: u16,
     /// Non-finite lanes of the chunk, known after passes 2 and 3.
     pub(super) classes: Option<Box<LaneClasses>>,
+    /// The last chunk that was finished.
+    pub(super) kept: Kept,
     transmissions: u32,
     sent_at: Instant,
     /// When it is sent again if it was overtaken.
@@ -106,6 +109,7 @@ impl Tree {
                 pass: 0,
                 exponent: 0,
                 classes: None,
+                kept: Kept::default(),
                 transmissions: 0,
                 sent_at: now,
                 overtaken_at: now,
@@ -293,6 +297,47 @@ impl Tree {
                 self.next_timer = earlier(self.next_timer, slot.timeout_at);
             }
         }
+    }
+
+    /// How many chunks of each slot are finished.
+    pub(super) fn finished_per_slot(&self) -> impl Iterator<Item = u64> + '_ {
+        self.slots.iter().map(|slot| slot.chunk / u64::from(self.config.slots))
+    }
+
+    /// Forgets what is in flight: unfinished chunks begin anew, with their first pass, in a later generation.
+    pub(super) fn stop(&mut self) {
+        for slot in &mut self.slots {
+            if slot.state == SlotState::InFlight {
+                slot.state = SlotState::Ready;
+            }
+            (slot.queued, slot.classes) = (false, None);
+        }
+        self.again.clear();
+        (self.probe, self.next_timer, self.in_flight) = (None, None, 0);
+    }
+
+    /// The result of the slot's chunk has come by another way; [`Tree::finish`] follows.
+    pub(super) fn begin_taking_over(&mut self, index: u32) {
+        self.slots[index as usize].state = SlotState::InFlight;
+        self.in_flight += 1;
+    }
+
+    /// Begins a generation: every slot at its first sequence, with its first unfinished chunk.
+    pub(super) fn reopen(&mut self, config: TreeConfig, tuning: &Tuning, now: Instant) {
+        self.seed = tuning.seed ^ u64::from(config.tree_id).rotate_left(48);
+        self.rtt = RttEstimator::new(tuning.rto);
+        self.window = Window::new(tuning.window, config.slots as usize);
+        self.config = config;
+        self.stop();
+        self.ready.clear();
+        for slot in &mut self.slots {
+            (slot.sequence, slot.transmissions, slot.sent_at) = (0, 0, now);
+            if slot.state == SlotState::Ready {
+                self.ready.push(Reverse(slot.chunk));
+            }
+        }
+        self.latest_answered = None;
+        (self.backed_off, self.suspects) = (false, false);
     }
 
     /// The slot's chunk goes on with another pass.

@@ -10,11 +10,13 @@ use std::time::Instant;
 
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
+use tokio::sync::oneshot;
 
 use super::call::{AllreduceError, Call};
 use super::socket::DataSocket;
 use crate::protocol::{
-    Closed, Completion, ConfigError, Endpoint, EndpointConfig, OperationSpec, Stats, TransmitBatch,
+    Account, ChangeError, Closed, Completion, ConfigError, Endpoint, EndpointConfig, KeptChunk,
+    NextGeneration, OperationSpec, Stats, TransmitBatch,
 };
 
 const SOCKET: Token = Token(0);
@@ -50,7 +52,16 @@ pub enum DriverError {
 enum Command {
     Start(OperationSpec, Call),
     Cancel(u64),
-    Close(Closed),
+    /// Stops the generation and tells what is finished, `None` if it is closed.
+    Suspend(String, oneshot::Sender<Option<Vec<Vec<u64>>>>),
+    /// Asks for what is kept of these slots.
+    Kept(Vec<(usize, u32)>, oneshot::Sender<Vec<KeptChunk>>),
+    /// Goes on in a later generation, with the trees' service addresses, after taking over chunks.
+    Resume(Box<NextGeneration>, Vec<SocketAddr>, Vec<KeptChunk>, oneshot::Sender<Result<(), ChangeError>>),
+    /// Ends the generation, after taking over chunks.
+    Close(Closed, Vec<KeptChunk>),
+    /// Ends it because the caller leaves, and tells what was done.
+    Retire(oneshot::Sender<Account>),
     Stop,
 }
 
@@ -69,10 +80,12 @@ struct Shared {
     stats: Stats,
     send_errors: u64,
     closed: Option<Closed>,
+    generation: u32,
+    members: Arc<[u32]>,
 }
 
-/// Told once when the generation has ended for the endpoint.
-pub(crate) type OnClosed = Box<dyn FnOnce(&Closed) + Send>;
+/// Told once when the generation has ended for the endpoint, with what was done in it.
+pub(crate) type OnClosed = Box<dyn FnOnce(&Closed, Account) + Send>;
 
 /// Starts the driver of a job on its bound socket. `trees` are the service addresses of the configuration's trees, in order.
 pub(crate) fn spawn(
@@ -98,7 +111,12 @@ pub(crate) fn spawn(
         )
         .map_err(io("polling the socket"))?;
     let (commands, receiver) = channel();
-    let shared = Arc::new(Mutex::new(Shared::default()));
+    let shared = Shared {
+        generation: endpoint.config().generation,
+        members: endpoint.members().into(),
+        ..Shared::default()
+    };
+    let shared = Arc::new(Mutex::new(shared));
     let driver = Driver {
         endpoint,
         socket,
@@ -135,9 +153,41 @@ impl DriverHandle {
         self.command(Command::Cancel(token));
     }
 
-    /// Ends the generation.
-    pub(crate) fn close(&self, closed: Closed) {
-        self.command(Command::Close(closed));
+    /// Ends the generation, after taking over what others had finished.
+    pub(crate) fn close(&self, closed: Closed, copies: Vec<KeptChunk>) {
+        self.command(Command::Close(closed, copies));
+    }
+
+    /// Stops the generation; tells what is finished, `None` if it is closed.
+    pub(crate) async fn suspend(&self, reason: String) -> Option<Vec<Vec<u64>>> {
+        self.ask(|reply| Command::Suspend(reason, reply)).await.flatten()
+    }
+
+    /// What is kept of slots, given as tree and slot.
+    pub(crate) async fn kept(&self, slots: Vec<(usize, u32)>) -> Vec<KeptChunk> {
+        self.ask(|reply| Command::Kept(slots, reply)).await.unwrap_or_default()
+    }
+
+    /// Goes on in a later generation.
+    pub(crate) async fn resume(
+        &self,
+        next: NextGeneration,
+        trees: Vec<SocketAddr>,
+        copies: Vec<KeptChunk>,
+    ) -> Result<(), ChangeError> {
+        self.ask(|reply| Command::Resume(Box::new(next), trees, copies, reply)).await.unwrap_or(Ok(()))
+    }
+
+    /// Ends the generation because the caller leaves; tells what was done.
+    pub(crate) async fn retire(&self) -> Account {
+        self.ask(Command::Retire).await.unwrap_or_default()
+    }
+
+    /// `None` if the driver is gone.
+    async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        self.command(command(reply));
+        answer.await.ok()
     }
 
     /// Ends the thread; calls that are under way fail.
@@ -154,6 +204,12 @@ impl DriverHandle {
     /// Why the generation has ended, if it has.
     pub(crate) fn closed(&self) -> Option<Closed> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner).closed.clone()
+    }
+
+    /// The generation, and the ranks of the group in it.
+    pub(crate) fn membership(&self) -> (u32, Arc<[u32]>) {
+        let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        (shared.generation, shared.members.clone())
     }
 
     /// The error of a call that the driver can't take or has dropped.
@@ -231,13 +287,48 @@ impl Driver {
                         self.endpoint.cancel(id);
                     }
                 }
-                Ok(Command::Close(closed)) => self.endpoint.close(closed),
+                Ok(Command::Suspend(reason, reply)) => {
+                    let finished = self.endpoint.stop(&reason);
+                    self.forget_batch();
+                    let _ = reply.send(finished);
+                }
+                Ok(Command::Kept(slots, reply)) => {
+                    let kept = slots.into_iter().filter_map(|(tree, slot)| self.endpoint.kept(tree, slot));
+                    let _ = reply.send(kept.collect());
+                }
+                Ok(Command::Resume(next, trees, copies, reply)) => {
+                    let resumed = (self.endpoint.take_over(&copies))
+                        .and_then(|()| self.endpoint.reopen(Instant::now(), *next));
+                    if resumed.is_ok() {
+                        self.trees = trees;
+                        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+                        shared.generation = self.endpoint.config().generation;
+                        shared.members = self.endpoint.members().into();
+                    }
+                    let _ = reply.send(resumed);
+                }
+                Ok(Command::Close(closed, copies)) => {
+                    if !copies.is_empty()
+                        && self.endpoint.stop(&closed.reason).is_some()
+                        && let Err(error) = self.endpoint.take_over(&copies)
+                    {
+                        tracing::warn!(job = %self.endpoint.config().job, %error, "taking over chunks");
+                    }
+                    // The controller knows: nothing is to be reported.
+                    self.on_closed = None;
+                    self.forget_batch();
+                    self.endpoint.close(closed);
+                }
+                Ok(Command::Retire(reply)) => {
+                    self.on_closed = None;
+                    self.forget_batch();
+                    self.endpoint.close(left());
+                    let _ = reply.send(self.endpoint.account());
+                }
                 Ok(Command::Stop) | Err(TryRecvError::Disconnected) => {
                     self.stopping = true;
-                    self.endpoint.close(Closed {
-                        reason: "this rank left the job".to_owned(),
-                        missing_ranks: Vec::new(),
-                    });
+                    self.on_closed = None;
+                    self.endpoint.close(left());
                     return;
                 }
                 Err(TryRecvError::Empty) => return,
@@ -304,12 +395,22 @@ impl Driver {
         if let Some(closed) = self.endpoint.closed()
             && let Some(on_closed) = self.on_closed.take()
         {
-            on_closed(closed);
+            on_closed(closed, self.endpoint.account());
         }
+    }
+
+    /// Packets of a generation that is over need not leave.
+    fn forget_batch(&mut self) {
+        self.batch.clear();
+        self.next = 0;
     }
 
     fn give_up(&mut self, reason: String) {
         tracing::error!(reason, "giving up");
         self.endpoint.close(Closed { reason, missing_ranks: Vec::new() });
     }
+}
+
+fn left() -> Closed {
+    Closed { reason: "this rank left the job".to_owned(), missing_ranks: Vec::new() }
 }

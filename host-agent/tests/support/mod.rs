@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use inca_host_agent::communicator::JoinOptions;
 use inca_p4runtime::northbound::controller_server::{Controller, ControllerServer};
 use inca_p4runtime::northbound::{
-    self, Assignment, Closed, InfoRequest, InfoResponse, Job, JoinEvent, JoinRequest, LeaveRequest,
-    LeaveResponse, StatusRequest, StatusResponse, TreeAssignment, TreeNode, Waiting, join_event::Event,
+    self, Assignment, Closed, HandOverRequest, HandOverResponse, InfoRequest, InfoResponse, JoinEvent,
+    JoinRequest, LeafChild, LeaveRequest, LeaveResponse, ReportRequest, ReportResponse, StalledRequest,
+    StalledResponse, StatusRequest, StatusResponse, TreeAssignment, Waiting, join_event::Event,
 };
 use inca_wire::model::slot::{Child, ChildKind, SwitchModel, TreeConfig};
 use inca_wire::packet::{Format, Header, Opcode, VERSION};
@@ -163,6 +164,8 @@ struct Shared {
     left: watch::Sender<Vec<u32>>,
     /// What the last rank that left reported.
     failure: Mutex<(String, Vec<u32>)>,
+    /// What ranks that were stopped reported.
+    reports: Mutex<Vec<ReportRequest>>,
 }
 
 impl ScriptedController {
@@ -179,6 +182,7 @@ impl ScriptedController {
             job: Mutex::default(),
             left: watch::Sender::new(Vec::new()),
             failure: Mutex::default(),
+            reports: Mutex::default(),
         });
         let listener =
             runtime.block_on(tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).expect("listener");
@@ -194,7 +198,8 @@ impl ScriptedController {
 
     /// Ends the generation.
     pub(crate) fn close(&self, reason: &str, missing_ranks: &[u32]) {
-        let closed = Closed { reason: reason.to_owned(), missing_ranks: missing_ranks.to_vec() };
+        let (reason, missing_ranks) = (reason.to_owned(), missing_ranks.to_vec());
+        let closed = Closed { reason, missing_ranks, copies: Vec::new() };
         let job = std::mem::take(&mut *self.shared.job.lock().expect("lock"));
         self.runtime.block_on(async {
             for sender in job.joined.into_values() {
@@ -295,16 +300,21 @@ impl Controller for Service {
         Ok(Response::new(LeaveResponse {}))
     }
 
+    async fn report(&self, request: Request<ReportRequest>) -> Result<Response<ReportResponse>, Status> {
+        self.0.reports.lock().expect("lock").push(request.into_inner());
+        Ok(Response::new(ReportResponse {}))
+    }
+
+    async fn hand_over(&self, _: Request<HandOverRequest>) -> Result<Response<HandOverResponse>, Status> {
+        Ok(Response::new(HandOverResponse {}))
+    }
+
+    async fn stalled(&self, _: Request<StalledRequest>) -> Result<Response<StalledResponse>, Status> {
+        Ok(Response::new(StalledResponse {}))
+    }
+
     async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
-        let ranks = self.0.job.lock().expect("lock").joined.keys().copied().collect();
-        let tree = vec![TreeNode {
-            tree_id: TREE.into(),
-            switch_name: "s1".to_owned(),
-            ranks,
-            ..TreeNode::default()
-        }];
-        let job = Job { name: "test".to_owned(), generation: GENERATION, tree, ..Job::default() };
-        Ok(Response::new(StatusResponse { jobs: vec![job], ..StatusResponse::default() }))
+        Ok(Response::new(StatusResponse::default()))
     }
 }
 
@@ -336,7 +346,11 @@ impl Shared {
                 service_address: self.switch.ip().to_string(),
                 service_port: self.switch.port().into(),
                 levels: 1,
+                leaf: "s1".to_owned(),
+                leaf_port: rank,
+                leaf_children: (0..request.world_size).map(|rank| LeafChild { ranks: vec![rank] }).collect(),
             }],
+            ..Assignment::default()
         }
     }
 }

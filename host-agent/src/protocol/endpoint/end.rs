@@ -87,7 +87,8 @@ impl<B: TensorBuffer> Endpoint<B> {
             .min();
         let Some(chunk) = lowest else {
             // All its slots are still busy with earlier operations.
-            return (0, Stall::NotSent);
+            let stopped = self.stopped.clone().map(|reason| Stall::Stopped { reason });
+            return (0, stopped.unwrap_or(Stall::NotSent));
         };
         let tree_index = (chunk % stripes) as usize;
         let tree = &self.trees[tree_index];
@@ -97,6 +98,9 @@ impl<B: TensorBuffer> Endpoint<B> {
             (answer.tree, answer.slot, answer.sequence) == (tree_index, slot_index, slot.sequence)
         });
         let stall = match answer {
+            _ if self.stopped.is_some() => {
+                Stall::Stopped { reason: self.stopped.clone().unwrap_or_default() }
+            }
             _ if slot.state != SlotState::InFlight => Stall::NotSent,
             Some(ProbeAnswer { contributions, children, .. }) => {
                 let missing =

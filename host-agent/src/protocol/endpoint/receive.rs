@@ -61,6 +61,7 @@ impl<B: TensorBuffer> Endpoint<B> {
         let slot = &self.trees[tree].slots[header.slot as usize];
         // A mismatched result carries the tag of whichever operation came first; the sequence tells that it is about ours too.
         let awaited = self.closed.is_none()
+            && self.stopped.is_none()
             && slot.state == SlotState::InFlight
             && slot.sequence == header.sequence
             && (slot.tag == header.tag || header.flags.contains(Flags::MISMATCH));
@@ -127,7 +128,10 @@ impl<B: TensorBuffer> Endpoint<B> {
         payload: &[u8],
     ) -> Result<(), FormatError> {
         let classes = self.trees[tree].slots[header.slot as usize].classes.take();
+        let first_chunk = self.operations[index].first_chunk;
         if let Some(active) = &mut self.operations[index].operation {
+            let slot = &mut self.trees[tree].slots[header.slot as usize];
+            let chunk = slot.chunk * self.config.trees.len() as u64 + tree as u64 - first_chunk;
             let ranks = (active.spec.op == ReduceOp::Average).then_some(self.config.world_size);
             match active.buffer.output() {
                 TensorMut::F32(output) => {
@@ -136,11 +140,12 @@ impl<B: TensorBuffer> Endpoint<B> {
                         header.exp_max,
                         ranks,
                         classes.as_deref(),
-                        &mut output[range],
+                        &mut output[range.clone()],
                     )?;
                 }
-                TensorMut::I32(output) => codec::decode_i32(payload, ranks, &mut output[range])?,
+                TensorMut::I32(output) => codec::decode_i32(payload, ranks, &mut output[range.clone()])?,
             }
+            slot.kept.set(active.wire.tag(chunk as u32, 0), active.buffer.output().as_ref(), range);
         }
         self.chunk_done(tree, index, header.slot);
         Ok(())
@@ -149,6 +154,7 @@ impl<B: TensorBuffer> Endpoint<B> {
     pub(super) fn overflow_chunk(&mut self, tree: usize, index: usize, chunk: u32, slot: u32) {
         if let Some(active) = &mut self.operations[index].operation {
             active.overflow = Some(active.overflow.map_or(chunk, |lowest| lowest.min(chunk)));
+            self.trees[tree].slots[slot as usize].kept.set_overflow(active.wire.tag(chunk, 0));
         }
         self.chunk_done(tree, index, slot);
     }

@@ -15,7 +15,7 @@ use super::Endpoint;
 impl<B: TensorBuffer> Endpoint<B> {
     /// Appends datagrams to the batch until it is full or nothing is to be sent; true if more may be waiting.
     pub fn poll_transmit(&mut self, now: Instant, batch: &mut TransmitBatch) -> bool {
-        if self.trees.is_empty() {
+        if self.trees.is_empty() || self.stopped.is_some() {
             return false;
         }
         self.turn = (self.turn + 1) % self.trees.len();

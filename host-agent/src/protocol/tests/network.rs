@@ -8,7 +8,7 @@ use inca_wire::model::slot::{Child, ChildKind, Parent, Sent, SwitchModel, TreeCo
 use inca_wire::packet::{Format, Header, Packet};
 
 use crate::protocol::{
-    Completion, Endpoint, EndpointConfig, OperationId, OperationSpec, RtoBounds, Stats, Tensor,
+    Completion, Endpoint, EndpointConfig, NextGeneration, OperationId, OperationSpec, RtoBounds, Stats, Tensor,
     TransmitBatch, TreeConfig, Tuning, WindowLimits,
 };
 
@@ -112,6 +112,11 @@ pub(super) struct Network {
     /// Everything is lost from and before these times.
     pub(super) dark_us: (u64, u64),
     switches: Vec<SwitchModel>,
+    /// Per switch, what is installed there.
+    configs: Vec<Vec<SwitchTree>>,
+    generation: u32,
+    /// Ranks that died.
+    pub(super) dead: Vec<usize>,
     /// Per switch, what is at each port.
     ports: Vec<Vec<To>>,
     /// Per host, its switch and the port there.
@@ -147,11 +152,11 @@ impl Network {
             ports[parent].push(To::Switch(switch, below));
             ports[switch].push(To::Switch(parent, above));
         }
-        let switches = children
+        let configs: Vec<Vec<SwitchTree>> = children
             .into_iter()
             .zip(up)
             .map(|(children, parent)| {
-                SwitchModel::new((0..plan.stripes).map(|stripe| SwitchTree {
+                let tree = |stripe| SwitchTree {
                     tree_id: 100 + stripe as u16,
                     generation: GENERATION,
                     format: plan.format,
@@ -162,9 +167,11 @@ impl Network {
                     children: children.clone(),
                     parent,
                     resend_interval_us: 300,
-                }))
+                };
+                (0..plan.stripes).map(tree).collect()
             })
             .collect();
+        let switches = configs.iter().map(|trees| SwitchModel::new(trees.iter().cloned())).collect();
         let endpoints = (0..world)
             .map(|rank| {
                 let tree = |stripe| TreeConfig {
@@ -204,6 +211,9 @@ impl Network {
             lose: None,
             dark_us: (u64::MAX, 0),
             switches,
+            configs,
+            generation: GENERATION,
+            dead: Vec::new(),
             ports,
             attachments,
             endpoints,
@@ -240,6 +250,9 @@ impl Network {
 
     /// Lets an endpoint act after something was done to it.
     pub(super) fn serve(&mut self, rank: usize) {
+        if self.dead.contains(&rank) {
+            return;
+        }
         let now = self.now();
         loop {
             self.batch.clear();
@@ -268,8 +281,69 @@ impl Network {
         }
     }
 
+    /// A rank dies: it hears and sends nothing any more.
+    pub(super) fn kill(&mut self, rank: usize) {
+        self.dead.push(rank);
+    }
+
+    /// Changes the generation as the controller does: all that live stop and report, chunks are handed over, the switches get the
+    /// next generation, the ranks go on. Returns the number of chunks that were handed over.
+    pub(super) fn change(&mut self) -> usize {
+        let live: Vec<usize> =
+            (0..self.endpoints.len()).filter(|rank| !self.dead.contains(rank)).collect();
+        let reports: Vec<Vec<Vec<u64>>> =
+            live.iter().map(|rank| self.endpoints[*rank].stop("test").expect("open")).collect();
+        let mut finished = reports[0].clone();
+        for report in &reports {
+            for (tree, theirs) in finished.iter_mut().zip(report) {
+                tree.iter_mut().zip(theirs).for_each(|(most, theirs)| *most = (*most).max(*theirs));
+            }
+        }
+        self.generation += 1;
+        let world = live.len();
+        for (switch, trees) in self.configs.iter_mut().enumerate() {
+            for tree in trees {
+                (tree.generation, tree.world) = (self.generation, world as u16);
+                tree.guard = tree.format.guard_bits(world).expect("world");
+                let is_live = |child: &Child| {
+                    child.kind != ChildKind::Host || live.contains(&usize::from(child.member))
+                };
+                tree.children.retain(is_live);
+                self.switches[switch].install(tree.clone());
+            }
+        }
+        let members: Vec<u32> = live.iter().map(|rank| *rank as u32).collect();
+        let mut copied = 0;
+        for (rank, report) in live.iter().zip(&reports) {
+            let mut copies = Vec::new();
+            for (tree, slots) in finished.iter().enumerate() {
+                for slot in 0..slots.len() {
+                    let behind = slots[slot] - report[tree][slot];
+                    assert!(behind <= 1, "rank {rank} is {behind} behind");
+                    if behind == 1 {
+                        let holder = reports.iter().position(|report| report[tree][slot] == slots[slot]);
+                        let holder = live[holder.expect("somebody has it")];
+                        copies.push(self.endpoints[holder].kept(tree, slot as u32).expect("kept"));
+                    }
+                }
+            }
+            copied += copies.len();
+            let trees = self.endpoints[*rank].config().trees.clone();
+            let (generation, members) = (self.generation, members.clone());
+            let next = NextGeneration { generation, members, trees, finished: finished.clone() };
+            let now = self.now();
+            self.endpoints[*rank].take_over(&copies).expect("fits");
+            self.endpoints[*rank].reopen(now, next).expect("goes on");
+        }
+        live.into_iter().for_each(|rank| self.serve(rank));
+        copied
+    }
+
     /// Hands bytes to an endpoint as if they had arrived.
     pub(super) fn inject(&mut self, rank: usize, bytes: &[u8]) {
+        if self.dead.contains(&rank) {
+            return;
+        }
         let now = self.now();
         self.endpoints[rank].handle_datagram(now, bytes);
         self.serve(rank);
@@ -292,6 +366,9 @@ impl Network {
                 Event::Timer(rank) => {
                     if self.timers[rank].is_some_and(|queued| queued <= at) {
                         self.timers[rank] = None;
+                    }
+                    if self.dead.contains(&rank) {
+                        continue;
                     }
                     let now = self.now();
                     self.endpoints[rank].handle_timeout(now);
