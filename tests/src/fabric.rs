@@ -378,7 +378,7 @@ impl<T: Target> Fabric<T> {
             }
         }
         let host = &mut self.hosts[rank];
-        while let Some(Completion { id, buffer, result }) = host.endpoint.poll_completion() {
+        while let Some(Completion { id, buffer, result, .. }) = host.endpoint.poll_completion() {
             host.done.push((id.0, result.map(|()| buffer)));
         }
         let timer = host.endpoint.poll_timeout();

@@ -9,8 +9,8 @@ use serde_yaml::{Location, Spanned};
 
 use super::file::{Discovery, Failure, File, Host, Switch, Trees};
 use super::{
-    DiscoverySettings, FailureSettings, HostSpec, Inventory, InventoryError, MAX_NAME_LEN, PipelinePaths, SwitchSpec,
-    TreeSettings,
+    DiscoverySettings, FailureSettings, HostSpec, Inventory, InventoryError, MAX_NAME_LEN, PipelinePaths,
+    SwitchSpec, TreeSettings,
 };
 use crate::program::{CPU_PORT, SLOTS};
 

@@ -119,7 +119,9 @@ pub enum JoinError {
         udp_port: u16,
     },
     /// The rank died, and the others went on.
-    #[error("{name}: rank {rank} was lost, and the group has gone on without it: it can't come back until the group ends")]
+    #[error(
+        "{name}: rank {rank} was lost, and the group has gone on without it: it can't come back until the group ends"
+    )]
     RankLost {
         /// The group.
         name: GroupName,
@@ -127,7 +129,9 @@ pub enum JoinError {
         rank: u16,
     },
     /// A rank that attaches again is no member.
-    #[error("{name}: rank {rank} is no member in generation {generation}: the group ended, or it was taken for dead")]
+    #[error(
+        "{name}: rank {rank} is no member in generation {generation}: the group ended, or it was taken for dead"
+    )]
     NoMember {
         /// The group.
         name: GroupName,

@@ -31,8 +31,7 @@ impl Stalls {
     /// earlier chunk.
     fn stragglers(&self, members: impl Iterator<Item = u16>) -> BTreeSet<u16> {
         let members: BTreeSet<u16> = members.collect();
-        let seen: BTreeSet<u16> =
-            self.told.values().flat_map(|stall| &stall.missing).copied().collect();
+        let seen: BTreeSet<u16> = self.told.values().flat_map(|stall| &stall.missing).copied().collect();
         if !seen.is_empty() {
             return seen.intersection(&members).copied().collect();
         }
@@ -50,7 +49,8 @@ impl Jobs {
             job.name == name && job.phase == Phase::Running && job.generation == request.generation
         };
         let Some(job) = self.jobs.values_mut().find(running) else { return Vec::new() };
-        let Some(rank) = u16::try_from(request.rank).ok().filter(|rank| job.members.contains_key(rank)) else {
+        let Some(rank) = u16::try_from(request.rank).ok().filter(|rank| job.members.contains_key(rank))
+        else {
             return Vec::new();
         };
         let missing = request.missing_ranks.iter().filter_map(|rank| u16::try_from(*rank).ok()).collect();

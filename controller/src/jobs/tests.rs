@@ -121,10 +121,7 @@ impl Run {
     }
 
     /// As [`Self::report`], with what each rank has finished.
-    fn report_as(
-        &mut self,
-        change: impl Fn(u32, northbound::ReportRequest) -> northbound::ReportRequest,
-    ) {
+    fn report_as(&mut self, change: impl Fn(u32, northbound::ReportRequest) -> northbound::ReportRequest) {
         let stopped: Vec<_> = self
             .told
             .iter()

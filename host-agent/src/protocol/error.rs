@@ -246,7 +246,9 @@ pub enum ChangeError {
         current: Vec<u32>,
     },
     /// Ranks would begin at different chunks.
-    #[error("slot {slot} of tree {tree} is to go on after {agreed} chunks, but this rank has finished {ours}")]
+    #[error(
+        "slot {slot} of tree {tree} is to go on after {agreed} chunks, but this rank has finished {ours}"
+    )]
     Place {
         /// Index of the tree.
         tree: usize,

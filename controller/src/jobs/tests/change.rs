@@ -38,7 +38,9 @@ fn chunk(slot: u32) -> northbound::KeptChunk {
 
 impl Run {
     fn hand_over(&mut self, rank: u32, chunks: &[northbound::KeptChunk]) -> Result<(), ReportError> {
-        let Phase::Changing(change) = &self.jobs.jobs.values().next().unwrap().phase else { panic!("no change") };
+        let Phase::Changing(change) = &self.jobs.jobs.values().next().unwrap().phase else {
+            panic!("no change")
+        };
         let JoinEvent::Stop(stop) = change.stop() else { panic!("no stop") };
         let request = northbound::HandOverRequest {
             job: "train".to_owned(),
@@ -295,7 +297,10 @@ fn l2_survivors_go_on_as_a_smaller_group_if_all_want_that() {
     };
     run.join(&shrink(0)).unwrap();
     let error = run.join(&request(1, 3)).unwrap_err().to_string();
-    assert!(error.contains("on-failure abort given by rank 1") && error.contains("joined with shrink"), "{error}");
+    assert!(
+        error.contains("on-failure abort given by rank 1") && error.contains("joined with shrink"),
+        "{error}"
+    );
     let second = run.join(&shrink(1)).unwrap();
     let third = run.join(&shrink(2)).unwrap();
     run.install(Ok(()));

@@ -120,7 +120,11 @@ impl World {
                 let at = which.index(self.run.installing.len());
                 let (job, _) = self.run.installing.remove(at);
                 self.seen_installing -= 1;
-                let actions = self.run.jobs.installed(self.run.now, job, if ok { Ok(()) } else { Err("no".to_owned()) });
+                let actions = self.run.jobs.installed(
+                    self.run.now,
+                    job,
+                    if ok { Ok(()) } else { Err("no".to_owned()) },
+                );
                 self.run.perform(actions);
             }
             Step::Removed(index) if !self.run.removing.is_empty() => {
@@ -197,7 +201,9 @@ impl World {
         self.members.retain(|(id, _)| !self.run.ended.contains(id));
         for (id, events) in &self.run.told {
             let generations = events.iter().filter_map(|event| match event {
-                JoinEvent::Assignment(assignment) => Some((assignment.generation, assignment.resume.is_some())),
+                JoinEvent::Assignment(assignment) => {
+                    Some((assignment.generation, assignment.resume.is_some()))
+                }
                 _ => None,
             });
             let generations: Vec<_> = generations.collect();

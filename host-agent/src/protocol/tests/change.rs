@@ -93,9 +93,8 @@ fn l2_survivors_go_on_and_the_result_says_what_it_holds() {
         for rank in [0, 1, 2, 4] {
             network.start(rank, sum(), Tensor::I32(vec![1 << rank; 10]));
         }
-        network.run(100 * SECOND, |network| {
-            [0, 1, 2, 4].iter().all(|rank| network.completed[*rank].len() == 2)
-        });
+        network
+            .run(100 * SECOND, |network| [0, 1, 2, 4].iter().all(|rank| network.completed[*rank].len() == 2));
         network.completed.iter_mut().for_each(|completed| completed.sort_by_key(|completion| completion.id));
         let first: Vec<Part> = network.completed[0][0].parts.clone();
         for rank in [0, 1, 2, 4] {
@@ -132,7 +131,9 @@ fn a_stopped_endpoint_is_silent_and_its_deadline_says_why() {
     network.run(2 * SECOND, |network| !network.completed[0].is_empty());
     assert_eq!((network.now(), network.packets()), (deadline, before));
     let error = network.completed[0][0].result.clone().expect_err("deadline");
-    let OperationError::DeadlineExceeded { stall: Stall::Stopped { .. }, .. } = &error else { panic!("{error}") };
+    let OperationError::DeadlineExceeded { stall: Stall::Stopped { .. }, .. } = &error else {
+        panic!("{error}")
+    };
     assert!(error.to_string().contains("waits for new trees"), "{error}");
     assert_eq!(network.endpoints[0].stop("late"), None, "closed");
     let refused = network.endpoints[0].start(sum(), Tensor::I32(vec![1])).expect_err("closed");
@@ -159,11 +160,7 @@ fn what_does_not_fit_is_refused() {
     fewer.trees[0].slots = 4;
     assert!(matches!(endpoint.reopen(now, fewer), Err(ChangeError::Slots { .. })));
     let chunk = KeptChunk { tree: 0, slot: 0, tag: 1, overflow: false, elements: vec![0; 256] };
-    for wrong in [
-        chunk.clone(),
-        KeptChunk { tree: 1, ..chunk.clone() },
-        KeptChunk { slot: 8, ..chunk },
-    ] {
+    for wrong in [chunk.clone(), KeptChunk { tree: 1, ..chunk.clone() }, KeptChunk { slot: 8, ..chunk }] {
         assert!(matches!(endpoint.take_over(&[wrong]), Err(ChangeError::Copy { .. })));
     }
     assert_eq!(endpoint.reopen(now, next), Ok(()));

@@ -8,8 +8,8 @@ use inca_wire::model::slot::{Child, ChildKind, Parent, Sent, SwitchModel, TreeCo
 use inca_wire::packet::{Format, Header, Packet};
 
 use crate::protocol::{
-    Completion, Endpoint, EndpointConfig, NextGeneration, OperationId, OperationSpec, RtoBounds, Stats, Tensor,
-    TransmitBatch, TreeConfig, Tuning, WindowLimits,
+    Completion, Endpoint, EndpointConfig, NextGeneration, OperationId, OperationSpec, RtoBounds, Stats,
+    Tensor, TransmitBatch, TreeConfig, Tuning, WindowLimits,
 };
 
 /// A SplitMix64 generator.
@@ -289,8 +289,7 @@ impl Network {
     /// Changes the generation as the controller does: all that live stop and report, chunks are handed over, the switches get the
     /// next generation, the ranks go on. Returns the number of chunks that were handed over.
     pub(super) fn change(&mut self) -> usize {
-        let live: Vec<usize> =
-            (0..self.endpoints.len()).filter(|rank| !self.dead.contains(rank)).collect();
+        let live: Vec<usize> = (0..self.endpoints.len()).filter(|rank| !self.dead.contains(rank)).collect();
         let reports: Vec<Vec<Vec<u64>>> =
             live.iter().map(|rank| self.endpoints[*rank].stop("test").expect("open")).collect();
         let mut finished = reports[0].clone();
