@@ -19,6 +19,7 @@
 
 pub mod communicator;
 pub mod protocol;
+pub mod ring;
 pub mod transport;
 
 pub use communicator::{AllreduceHandle, Communicator, JoinError, JoinOptions, OnFailure};

@@ -29,6 +29,8 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use codec::divide_to_even;
+
 pub use batch::{OutgoingPacket, TransmitBatch};
 pub use config::{EndpointConfig, TreeConfig, Tuning};
 pub use endpoint::{Completion, Endpoint, NextGeneration, Rejected};

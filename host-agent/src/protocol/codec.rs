@@ -125,7 +125,7 @@ pub(super) fn reduce_alone<B: TensorBuffer>(buffer: &mut B, range: Range<usize>)
 }
 
 /// `sum / ranks` to the nearest integer, ties to even.
-fn divide_to_even(sum: i32, ranks: u32) -> i32 {
+pub(crate) fn divide_to_even(sum: i32, ranks: u32) -> i32 {
     let (sum, ranks) = (i64::from(sum), i64::from(ranks));
     let (quotient, remainder) = (sum.div_euclid(ranks), sum.rem_euclid(ranks));
     let up = match (2 * remainder).cmp(&ranks) {

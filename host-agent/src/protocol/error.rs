@@ -282,6 +282,11 @@ pub enum Stall {
         /// Times it was sent.
         transmissions: u32,
     },
+    /// The hosts' ring waits for another rank, if it is known for which.
+    Ring {
+        /// That rank.
+        missing: Option<u32>,
+    },
     /// The leaf answered a probe.
     Waiting {
         /// Ranks whose contribution the leaf holds.
@@ -303,6 +308,8 @@ impl fmt::Display for Stall {
             Self::Silent { transmissions } => {
                 write!(f, "was sent {transmissions} times without any answer from the leaf switch")
             }
+            Self::Ring { missing: None } => f.write_str("is still on its way around the ring of hosts"),
+            Self::Ring { missing: Some(rank) } => write!(f, "waits in the ring of hosts for rank {rank}"),
             Self::Waiting { contributions, world_size, children, missing } => {
                 f.write_str("waits at the leaf switch for ")?;
                 match (missing.certain.as_slice(), missing.some_of.as_slice()) {

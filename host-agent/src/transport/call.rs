@@ -87,13 +87,13 @@ impl Call {
         (Self { token, buffer, done }, receiver)
     }
 
-    pub(super) fn token(&self) -> u64 {
+    pub(crate) fn token(&self) -> u64 {
         self.token
     }
 
     /// Gives the tensor back and tells the waiting thread or task. Taking `self` ends all use of a lent tensor before
     /// anyone is told.
-    pub(super) fn finish(self, result: Result<(), AllreduceError>) {
+    pub(crate) fn finish(self, result: Result<(), AllreduceError>) {
         let tensor = match self.buffer {
             CallBuffer::Owned(tensor) => Some(tensor),
             CallBuffer::Lent(_) => None,
