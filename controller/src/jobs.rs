@@ -36,6 +36,7 @@ mod change;
 mod join;
 mod plan;
 mod pool;
+mod ring;
 mod stalled;
 mod status;
 #[cfg(test)]
@@ -142,6 +143,8 @@ struct Job {
     /// Ranks that died while the others went on.
     lost: Vec<u16>,
     plan: Option<Plan>,
+    /// Why there is none and the group runs as a ring.
+    ring: Option<String>,
     work: Work,
     /// Slots of all trees together, and of each: fixed with the first generation.
     places: usize,
@@ -166,6 +169,8 @@ struct Member {
     id: MemberId,
     address: Ipv4Addr,
     udp_port: u16,
+    /// Where it awaits its neighbour in a ring; 0: nowhere.
+    ring_port: u16,
     /// False once it left or died.
     is_here: bool,
     /// Since when it has no stream.
@@ -268,6 +273,7 @@ impl Jobs {
                 id,
                 address: joining.address,
                 udp_port: joining.udp_port,
+                ring_port: joining.ring_port,
                 is_here: true,
                 lost_at: None,
                 account: None,
@@ -290,6 +296,7 @@ impl Jobs {
             members: BTreeMap::new(),
             lost: Vec::new(),
             plan: None,
+            ring: None,
             work: Work::Idle,
             places: 0,
             slots_per_tree: 0,
@@ -531,7 +538,7 @@ impl Jobs {
     /// A waiting group: plans it if it is complete, else (and if asked) tells its ranks what is missing.
     fn advance(&mut self, now: Instant, id: JobId, tell: bool, actions: &mut Vec<Action>) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        let work = job.work;
+        let (work, job_terms) = (job.work, job.terms);
         let Phase::Waiting { told, complete } = &mut job.phase else { return };
         if work != Work::Idle {
             // An installation that broke before it was used is taken back first.
@@ -553,7 +560,10 @@ impl Jobs {
                     self.next_generation = generation;
                     let reason = self.describe(&error);
                     if !error.may_pass() || now >= since + self.failure.patience {
-                        self.close(id, reason, Vec::new(), actions);
+                        match job_terms.ring {
+                            true => self.begin_ring(id, reason, actions),
+                            false => self.close(id, reason, Vec::new(), actions),
+                        }
                         return;
                     }
                     if let Some(Phase::Waiting { complete, .. }) =
@@ -729,6 +739,10 @@ impl Job {
         if let Some((other, _)) = self.members.iter().find(|(_, member)| same(member)) {
             let Joining { rank, address, udp_port, .. } = *joining;
             return Err(JoinError::AddressTaken { name: name(), rank, address, udp_port, other: *other });
+        }
+        if let Some(other) = self.ring_clash(joining.address, joining.ring_port) {
+            let Joining { rank, address, ring_port, .. } = *joining;
+            return Err(JoinError::AddressTaken { name: name(), rank, address, udp_port: ring_port, other });
         }
         Ok(())
     }

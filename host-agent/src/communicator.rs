@@ -5,7 +5,7 @@ mod error;
 mod handle;
 mod options;
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -16,13 +16,13 @@ use crate::protocol::{
     Account, Closed, Collective, Dtype, EndpointConfig, OperationSpec, ReduceOp, StartError, Stats, Tensor,
 };
 use crate::transport::{
-    self, AllreduceError, Call, DataInterface, DriverError, DriverHandle, LentTensor, block_on,
+    self, AllreduceError, Call, DataInterface, DriverError, Engine, LentTensor, block_on,
 };
 
 pub use control::Joined;
 pub use error::{JoinError, LeaveError};
 pub use handle::AllreduceHandle;
-pub use options::{JoinOptions, OnFailure};
+pub use options::{Fallback, JoinOptions, OnFailure};
 
 use control::Control;
 
@@ -36,7 +36,7 @@ use control::Control;
 #[derive(Debug)]
 pub struct Communicator {
     joined: Joined,
-    driver: DriverHandle,
+    driver: Engine,
     driver_thread: Option<JoinHandle<()>>,
     control: Option<Control>,
     next_token: AtomicU64,
@@ -54,7 +54,14 @@ impl Communicator {
             .map_err(|source| JoinError::Bind { address: interface.address, source })?;
         let room = transport::receive_room(&socket, packet_len(options.chunk_words));
         options.tuning.window.max = options.tuning.window.max.min(room);
-        let (control, joined, driver, driver_thread) = Control::join(options, interface, socket)?;
+        let listener = match options.fallback {
+            Fallback::Error => None,
+            Fallback::Ring => Some(
+                TcpListener::bind((interface.address, 0))
+                    .map_err(|source| JoinError::Bind { address: interface.address, source })?,
+            ),
+        };
+        let (control, joined, driver, driver_thread) = Control::join(options, interface, socket, listener)?;
         Ok(Self {
             joined,
             driver,
@@ -78,9 +85,10 @@ impl Communicator {
             source,
         };
         socket.set_nonblocking(true).map_err(io)?;
-        let joined = Joined { rank, levels: 0, config };
+        let joined = Joined { rank, levels: 0, config, fallback: None };
         let on_closed = Box::new(|_: &Closed, _: Account| {});
         let (driver, thread) = transport::spawn(joined.config.clone(), socket, trees, on_closed)?;
+        let driver = Engine::Tree(driver);
         Ok(Self { joined, driver, driver_thread: Some(thread), control: None, next_token: AtomicU64::new(0) })
     }
 
@@ -107,6 +115,11 @@ impl Communicator {
     /// What the controller assigned at first: format, chunk size, generation, trees.
     pub fn assignment(&self) -> &Joined {
         &self.joined
+    }
+
+    /// Why the group has no reduction tree and runs as a ring of its hosts, if it does: see [`JoinOptions::fallback`].
+    pub fn fallback(&self) -> Option<&str> {
+        self.joined.fallback.as_deref()
     }
 
     /// Counters since joining, and how many sends the kernel refused (each was repeated).

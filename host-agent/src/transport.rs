@@ -8,6 +8,7 @@
 
 mod call;
 mod driver;
+mod engine;
 mod interface;
 mod socket;
 
@@ -16,7 +17,8 @@ pub use driver::DriverError;
 pub use interface::{DataInterface, InterfaceError};
 
 pub(crate) use call::{Call, CallResult, LentTensor, block_on};
-pub(crate) use driver::{DriverHandle, OnClosed, spawn};
+pub(crate) use driver::{OnClosed, spawn};
+pub(crate) use engine::Engine;
 
 /// Binds the data socket of a job to a free port of the host's data-plane address.
 pub(crate) fn bind(address: std::net::Ipv4Addr) -> std::io::Result<std::net::UdpSocket> {

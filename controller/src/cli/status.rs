@@ -255,7 +255,7 @@ fn to_json(response: &StatusResponse) -> Value {
         json!({
             "name": job.name, "group": job.group, "world_size": job.world_size, "format": format_name(job.format()),
             "chunk_words": job.chunk_words, "generation": job.generation, "state": job.state,
-            "joined_ranks": job.joined_ranks, "tree": tree.collect::<Vec<_>>(),
+            "joined_ranks": job.joined_ranks, "tree": tree.collect::<Vec<_>>(), "fallback": job.fallback,
         })
     });
     json!({

@@ -246,6 +246,13 @@ impl Jobs {
         reason: String,
         actions: &mut Vec<Action>,
     ) {
+        let missing = match &goal {
+            Goal::End { missing, .. } => missing.as_slice(),
+            Goal::GoOn => &[],
+        };
+        if self.end_ring(id, &reason, missing, actions) {
+            return;
+        }
         let attempt = self.next_generation();
         if matches!(goal, Goal::End { .. }) {
             self.unname(id);

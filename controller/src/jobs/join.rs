@@ -39,6 +39,8 @@ pub struct Terms {
     pub words: u8,
     /// The others go on when a rank dies.
     pub shrinks: bool,
+    /// Without a tree the hosts become a ring.
+    pub ring: bool,
 }
 
 /// A rank that wants to join.
@@ -54,6 +56,8 @@ pub struct Joining {
     pub address: Ipv4Addr,
     /// The UDP port results go to.
     pub udp_port: u16,
+    /// Where it awaits its neighbour in a ring; 0: nowhere.
+    pub ring_port: u16,
 }
 
 /// Why a rank may not join. Refusals leave the group as it was.
@@ -228,7 +232,19 @@ impl Joining {
         }
         let name = GroupName { job: request.job.clone(), group: request.group.clone() };
         let shrinks = request.on_failure() == northbound::OnFailure::Shrink;
-        Ok(Self { name, rank, terms: Terms { world, format, words, shrinks }, address, udp_port })
+        let ring = request.fallback() == northbound::Fallback::Ring;
+        let ring_port = match u16::try_from(request.ring_port) {
+            Ok(port) if ring == (port != 0) => port,
+            _ => {
+                let valid = match ring {
+                    true => format!("with fallback ring it must be 1 to {}", u16::MAX),
+                    false => "must be 0 without fallback ring".to_owned(),
+                };
+                return Err(field("ring_port", &request.ring_port, valid));
+            }
+        };
+        let terms = Terms { world, format, words, shrinks, ring };
+        Ok(Self { name, rank, terms, address, udp_port, ring_port })
     }
 }
 
@@ -244,6 +260,9 @@ impl Terms {
         } else if self.shrinks != agreed.shrinks {
             let word = |shrinks| if shrinks { "shrink" } else { "abort" }.to_owned();
             Some(("on-failure", word(self.shrinks), word(agreed.shrinks)))
+        } else if self.ring != agreed.ring {
+            let word = |ring| if ring { "ring" } else { "error" }.to_owned();
+            Some(("fallback", word(self.ring), word(agreed.ring)))
         } else {
             None
         }

@@ -266,6 +266,9 @@ impl Job {
         addresses: &Addresses,
         name: impl Fn(DeviceId) -> String,
     ) -> Option<northbound::Assignment> {
+        if self.ring.is_some() {
+            return self.ring_assignment();
+        }
         let plan = self.plan.as_ref()?;
         let trees = plan.stripes.iter().filter_map(|stripe| {
             let leaf = stripe.tree.leaf_of(rank)?;
@@ -296,6 +299,7 @@ impl Job {
             trees: trees.collect(),
             members: self.members.keys().copied().map(u32::from).collect(),
             resume: self.resume.as_ref().map(|agreement| agreement.resume(rank)),
+            ring: None,
         })
     }
 

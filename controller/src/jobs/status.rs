@@ -38,6 +38,7 @@ pub(super) fn job(job: &Job, name: impl Fn(DeviceId) -> String) -> northbound::J
         chunk_words: job.terms.words.into(),
         generation: job.generation,
         state: state(job),
+        fallback: job.ring.clone().unwrap_or_default(),
         joined_ranks: job
             .members
             .iter()
@@ -63,7 +64,10 @@ fn state(job: &Job) -> String {
             }
         }
         Phase::Installing => "installing".to_owned(),
-        Phase::Running => "running".to_owned(),
+        Phase::Running => match &job.ring {
+            None => "running".to_owned(),
+            Some(reason) => format!("running without a tree, as a ring of hosts: {reason}"),
+        },
         Phase::Changing(change) => change.state(),
         Phase::Draining { .. } => "draining: ranks are leaving".to_owned(),
         Phase::Closing { reason } => format!("closed: {reason}"),

@@ -2,9 +2,10 @@
 
 mod attend;
 mod convert;
+mod ring;
 
 use std::future::Future;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, UdpSocket};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -18,9 +19,9 @@ use tonic::Streaming;
 use tonic::transport::{Channel, Endpoint as ChannelEndpoint};
 
 use super::error::{JoinError, LeaveError};
-use super::options::{JoinOptions, OnFailure};
+use super::options::{Fallback, JoinOptions, OnFailure};
 use crate::protocol::{Account, Closed, EndpointConfig, TreeConfig, Tuning};
-use crate::transport::{self, DataInterface, DriverHandle, OnClosed};
+use crate::transport::{self, DataInterface, Engine, OnClosed};
 
 /// Between attempts to reach the controller.
 const CONNECT_RETRY: Duration = Duration::from_millis(200);
@@ -40,6 +41,8 @@ pub struct Joined {
     pub levels: u32,
     /// Format, chunk size, generation and trees.
     pub config: EndpointConfig,
+    /// Why there is no tree, and the hosts are a ring.
+    pub fallback: Option<String>,
 }
 
 /// A running conversation.
@@ -58,7 +61,7 @@ enum Request {
     EndedHere(Closed, Account),
 }
 
-type JoinedParts = (Joined, DriverHandle, JoinHandle<()>);
+type JoinedParts = (Joined, Engine, JoinHandle<()>);
 
 impl Control {
     /// Joins; blocks until that has succeeded or failed.
@@ -66,7 +69,8 @@ impl Control {
         options: JoinOptions,
         interface: DataInterface,
         socket: UdpSocket,
-    ) -> Result<(Self, Joined, DriverHandle, JoinHandle<()>), JoinError> {
+        listener: Option<TcpListener>,
+    ) -> Result<(Self, Joined, Engine, JoinHandle<()>), JoinError> {
         let (job, rank) = (options.job.clone(), options.rank);
         let system = |what| {
             let job = job.clone();
@@ -83,7 +87,7 @@ impl Control {
             .name(format!("inca control {job}"))
             .spawn(move || {
                 let deadline = Instant::now() + options.timeout;
-                let session = Session { options, interface, socket, deadline };
+                let session = Session { options, interface, socket, listener, deadline };
                 runtime.block_on(session.run(report, ended, inbox));
             })
             .map_err(system("starting a thread for the controller's stream"))?;
@@ -111,6 +115,8 @@ struct Session {
     options: JoinOptions,
     interface: DataInterface,
     socket: UdpSocket,
+    /// Where a ring's neighbour would be awaited.
+    listener: Option<TcpListener>,
     deadline: Instant,
 }
 
@@ -150,11 +156,16 @@ impl Session {
         let request = self.join_request()?;
         let mut stream = self.within(client.join(request)).await?.into_inner();
         let assignment = self.await_assignment(&mut stream, &announcement, announce).await?;
-        let (joined, trees) = self.judge(assignment)?;
+        let ring = assignment.ring.clone();
+        let (mut joined, trees) = self.judge(assignment)?;
+        if let Some(ring) = ring {
+            let (engine, thread) = self.enter_ring(&mut joined, ring, on_closed)?;
+            return Ok((client, stream, (joined, engine, thread)));
+        }
         let socket =
             self.socket.try_clone().map_err(|source| self.system("duplicating the data socket", source))?;
         let (driver, thread) = transport::spawn(joined.config.clone(), socket, trees, on_closed)?;
-        Ok((client, stream, (joined, driver, thread)))
+        Ok((client, stream, (joined, Engine::Tree(driver), thread)))
     }
 
     /// Connects, again and again until the deadline: the controller may be starting too.
@@ -230,6 +241,13 @@ impl Session {
             OnFailure::Abort => northbound::OnFailure::Abort,
             OnFailure::Shrink => northbound::OnFailure::Shrink,
         };
+        let fallback = match self.options.fallback {
+            Fallback::Error => northbound::Fallback::Error,
+            Fallback::Ring => northbound::Fallback::Ring,
+        };
+        let awaits = self.listener.as_ref().map(TcpListener::local_addr).transpose();
+        let awaits = awaits.map_err(|source| self.system("reading the ring's port", source))?;
+        let ring_port = awaits.map_or(0, |address| address.port().into());
         Ok(JoinRequest {
             job: self.options.job.clone(),
             group: self.options.group.clone(),
@@ -244,6 +262,8 @@ impl Session {
             on_failure: on_failure.into(),
             attach_generation: 0,
             attach_stopped: false,
+            fallback: fallback.into(),
+            ring_port,
         })
     }
 
@@ -349,7 +369,7 @@ impl Session {
             tuning: Tuning { seed: options.tuning.seed ^ u64::from(options.rank) << 32, ..options.tuning },
         };
         let levels = assignment.trees.iter().map(|tree| tree.levels).max().unwrap_or(0);
-        Ok((Joined { rank: options.rank, levels, config }, addresses))
+        Ok((Joined { rank: options.rank, levels, config, fallback: None }, addresses))
     }
 
     /// A call's response, unless the time to join is over.

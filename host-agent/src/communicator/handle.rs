@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 
 use crate::protocol::Tensor;
-use crate::transport::{AllreduceError, CallResult, DriverHandle, block_on};
+use crate::transport::{AllreduceError, CallResult, Engine, block_on};
 
 /// An allreduce that was started. Wait for it with [`AllreduceHandle::wait`] or by awaiting it on any runtime.
 ///
@@ -16,11 +16,11 @@ use crate::transport::{AllreduceError, CallResult, DriverHandle, block_on};
 pub struct AllreduceHandle {
     token: u64,
     done: oneshot::Receiver<CallResult>,
-    driver: DriverHandle,
+    driver: Engine,
 }
 
 impl AllreduceHandle {
-    pub(super) fn new(token: u64, done: oneshot::Receiver<CallResult>, driver: DriverHandle) -> Self {
+    pub(super) fn new(token: u64, done: oneshot::Receiver<CallResult>, driver: Engine) -> Self {
         Self { token, done, driver }
     }
 

@@ -21,6 +21,16 @@ pub enum OnFailure {
     Shrink,
 }
 
+/// What becomes of a group for which there is no reduction tree: no room in a switch, no path, a switch without the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fallback {
+    /// The join fails, with the reason.
+    #[default]
+    Error,
+    /// The hosts sum in a ring of their own over TCP, see [`crate::ring`]. [`super::Communicator::fallback`] tells why.
+    Ring,
+}
+
 /// What to join, and as whom.
 #[derive(Debug, Clone)]
 pub struct JoinOptions {
@@ -46,6 +56,8 @@ pub struct JoinOptions {
     pub timeout: Duration,
     /// What becomes of the group when a rank dies.
     pub on_failure: OnFailure,
+    /// What becomes of the group if there is no tree for it; all ranks must agree.
+    pub fallback: Fallback,
     /// Pacing. The seed is mixed with the rank.
     pub tuning: Tuning,
 }
@@ -65,6 +77,7 @@ impl JoinOptions {
             interface: None,
             timeout: Duration::from_secs(60),
             on_failure: OnFailure::default(),
+            fallback: Fallback::default(),
             tuning: Tuning::default(),
         }
     }

@@ -46,6 +46,8 @@ pub(crate) struct RingHandle {
     commands: Sender<Command>,
     waker: Arc<Waker>,
     shared: Arc<Mutex<Shared>>,
+    generation: u32,
+    ranks: Arc<[u32]>,
 }
 
 #[derive(Debug, Default)]
@@ -73,6 +75,7 @@ pub(crate) fn spawn(
     let (commands, receiver) = channel();
     let shared = Arc::new(Mutex::new(Shared::default()));
     let now = Instant::now();
+    let (generation, ranks) = (config.generation, (0..config.world()).collect());
     let driver = Driver {
         next_address: members[config.after() as usize],
         ring: Ring::new(config.clone(), now),
@@ -93,7 +96,7 @@ pub(crate) fn spawn(
     };
     let name = format!("inca ring {job}");
     let thread = std::thread::Builder::new().name(name).spawn(move || driver.run())?;
-    Ok((RingHandle { job, commands, waker, shared }, thread))
+    Ok((RingHandle { job, commands, waker, shared, generation, ranks }, thread))
 }
 
 impl RingHandle {
@@ -131,6 +134,11 @@ impl RingHandle {
     /// Why the generation has ended, if it has.
     pub(crate) fn closed(&self) -> Option<Closed> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner).closed.clone()
+    }
+
+    /// The generation, and the ranks of the group.
+    pub(crate) fn membership(&self) -> (u32, Arc<[u32]>) {
+        (self.generation, self.ranks.clone())
     }
 
     /// The error of a call that the thread can't take or has dropped.

@@ -10,7 +10,7 @@ use super::arithmetic::{self, FINAL_BYTES, PARTIAL_BYTES};
 use super::frame::{self, Head, Kind};
 use super::progress::Progress;
 use crate::protocol::{
-    Closed, Completion, OperationError, OperationId, OperationSpec, OperationText, ReduceOp, Rejected, Stall,
+    Closed, Completion, OperationError, OperationId, OperationSpec, OperationText, Part, ReduceOp, Rejected, Stall,
     StartError, Stats, TensorBuffer, TensorRef,
 };
 
@@ -347,13 +347,25 @@ impl<B: TensorBuffer> Ring<B> {
                     last: range.end.saturating_sub(1) as u64,
                 }),
             };
-            self.completions.push_back(Completion { id: active.text.id, buffer: active.buffer, result });
+            let parts = match result {
+                Ok(()) => vec![self.whole(active.text.elements)],
+                Err(_) => Vec::new(),
+            };
+            self.completions.push_back(Completion { id: active.text.id, buffer: active.buffer, result, parts });
         }
+    }
+
+    /// All elements hold all ranks.
+    fn whole(&self, elements: u64) -> Part {
+        Part { elements: 0..elements, ranks: (0..self.world()).collect() }
     }
 
     /// What is to be sent to the next rank; [`Ring::sent`] tells how much was.
     pub fn poll_send(&mut self) -> &[u8] {
-        if self.closed.is_none() {
+        if self.left[1] {
+            self.outgoing.clear();
+            self.outgoing_at = 0;
+        } else if self.closed.is_none() {
             while self.outgoing.len() - self.outgoing_at < LOW_WATER && self.send_own() {}
         }
         &self.outgoing[self.outgoing_at..]
@@ -515,13 +527,12 @@ impl<B: TensorBuffer> Ring<B> {
         if self.closed.is_some() || self.left[at] {
             return;
         }
-        // A next rank that has all it needs may go.
-        if !is_before && self.operations.is_empty() {
+        // A next rank that has all it needs may go. If it died, the one after it tells, all around the ring.
+        if !is_before {
             self.left[at] = true;
             return;
         }
-        let rank = if is_before { self.config.before() } else { self.config.after() };
-        self.lose(rank, lost);
+        self.lose(self.config.before(), lost);
     }
 
     fn lose(&mut self, rank: u32, lost: &Lost) {
@@ -562,7 +573,8 @@ impl<B: TensorBuffer> Ring<B> {
                     closed: closed.clone(),
                 },
             };
-            self.completions.push_back(Completion { id: active.text.id, buffer: active.buffer, result: Err(error) });
+            let (id, buffer, parts) = (active.text.id, active.buffer, Vec::new());
+            self.completions.push_back(Completion { id, buffer, result: Err(error), parts });
         }
         self.closed = Some(closed);
     }

@@ -8,7 +8,7 @@ use super::arithmetic::{reference_f32, segment};
 use super::progress::CHUNK_ELEMENTS;
 use super::{Lost, Ring, RingConfig};
 use crate::protocol::{
-    Collective, Dtype, OperationError, OperationSpec, ReduceOp, Stall, StartError, Tensor,
+    Collective, OperationError, OperationSpec, ReduceOp, Stall, StartError, Tensor,
 };
 
 struct Net {
@@ -308,6 +308,7 @@ fn different_operations_are_an_error_on_every_rank_at_once() {
 
 #[test]
 fn a_rank_that_dies_at_any_moment_is_named_to_every_survivor() {
+    let (mut named, mut unharmed) = (0, 0);
     for seed in 0..60 {
         let world = 2 + (seed % 4) as u32;
         let mut net = Net::new(world, Format::Bfp16, seed);
@@ -318,20 +319,21 @@ fn a_rank_that_dies_at_any_moment_is_named_to_every_survivor() {
             net.step();
         }
         let victim = net.random(world as usize);
-        let had_finished = !net.done[victim].is_empty();
         net.kill(victim);
         for rank in (0..world as usize).filter(|rank| *rank != victim) {
             match net.done[rank].as_slice() {
                 [Err(OperationError::Closed { closed, .. })] => {
                     assert_eq!(closed.missing_ranks, [victim as u32], "seed {seed} rank {rank}: {closed}");
                     assert!(closed.reason.contains(&format!("10.0.0.{}", victim + 1)), "{closed}");
+                    named += 1;
                 }
                 // All it had to give was on its way already.
-                [Ok(_)] => assert!(had_finished || seed > 0, "seed {seed}"),
+                [Ok(_)] => unharmed += 1,
                 other => panic!("seed {seed} rank {rank}: {other:?}"),
             }
         }
     }
+    assert!(named > 5 * unharmed, "{named} named, {unharmed} unharmed");
 }
 
 #[test]
@@ -408,8 +410,9 @@ fn leaving_after_the_last_operation_disturbs_nobody() {
 }
 
 #[test]
-fn whatever_a_neighbour_sends_ends_in_an_error_that_names_it() {
+fn whatever_a_neighbour_sends_nothing_panics_and_what_is_wrong_ends_the_operation() {
     let mut net = Net::new(3, Format::Bfp16, 11);
+    let mut ended = 0;
     for round in 0..2000u64 {
         let now = net.now;
         let mut ring: Ring<Tensor> = Ring::new(config(1, 3, Format::Bfp16), now);
@@ -424,13 +427,12 @@ fn whatever_a_neighbour_sends_ends_in_an_error_that_names_it() {
         }
         ring.handle_bytes(now, &bytes);
         ring.handle_backward(&bytes);
-        if let Some(closed) = ring.closed() {
-            assert!(
-                closed.missing_ranks.contains(&0) || closed.reason.contains("different operations") || !closed.reason.is_empty()
-            );
-            assert!(ring.poll_completion().is_some_and(|completion| completion.result.is_err()));
+        if ring.closed().is_some() {
+            ended += 1;
+            assert!(ring.poll_completion().is_some_and(|completion| completion.result.is_err()), "round {round}");
         }
     }
+    assert!(ended > 500, "{ended}");
 }
 
 #[test]
@@ -446,5 +448,4 @@ fn only_the_rank_before_is_let_in() {
     assert_eq!(Ring::<Tensor>::greets(&me, &hello(0, 6)), Some(false));
     assert_eq!(Ring::<Tensor>::greets(&me, &hello(0, 7)[..20]), None);
     assert_eq!(Ring::<Tensor>::greets(&me, b"GET / HTTP/1.1\r\nHost: 10.0.0.2\r\n\r\n"), Some(false));
-    assert_eq!(Dtype::I32.format(), Format::I32);
 }

@@ -18,6 +18,8 @@ struct Report {
     rank: u32,
     world: u32,
     levels: u32,
+    /// Why there was no tree and the hosts were a ring; null: trees.
+    fallback: Option<String>,
     generation: u32,
     dtype: String,
     op: String,
@@ -65,9 +67,11 @@ pub(crate) fn run(args: &AllreduceArgs) -> Result<(), Failure> {
         spent += start.elapsed();
     }
     let counters = Counters::of(&group);
+    let fallback = assignment.fallback.clone();
     crate::leave(group);
 
-    let outcome = check::compare(&Group::of(&args.join, &args.operation), &output, args.check);
+    let model = Group::of(&args.join, &args.operation, fallback.is_some());
+    let outcome = check::compare(&model, &output, args.check);
     if let Some(path) = &args.output {
         data::write(path, &output, &layout)?;
     }
@@ -77,6 +81,7 @@ pub(crate) fn run(args: &AllreduceArgs) -> Result<(), Failure> {
         rank: args.join.rank,
         world: args.join.world,
         levels: assignment.levels,
+        fallback,
         generation: assignment.config.generation,
         dtype: dtype.to_string(),
         op: op.to_string(),
@@ -159,6 +164,7 @@ fn print(report: &Report, check: CheckArg) {
         "rank {rank} of {world}: {op} of {count} {dtype} elements ({bytes} bytes) in {:.3} ms",
         seconds * 1e3
     );
+    report::print_fallback(report.fallback.as_deref());
     println!("goodput {goodput_mb_per_s:.2} MB/s; {}", report.counters);
     match check {
         CheckArg::None => println!("#wrong not checked"),

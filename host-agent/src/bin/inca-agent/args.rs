@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use inca_host_agent::communicator::JoinOptions;
+use inca_host_agent::communicator::{Fallback, JoinOptions};
 use inca_host_agent::{Dtype, ReduceOp};
 
 /// One rank of an inca job: joins through the controller, sums tensors inside the switches.
@@ -99,6 +99,10 @@ pub(crate) struct JoinArgs {
     /// Seconds to wait for the controller, the other ranks and the trees
     #[arg(long, default_value = "60", value_parser = seconds, value_name = "SECONDS")]
     pub(crate) join_timeout: Duration,
+    /// If there is no reduction tree for the job (no room in a switch, no path, a switch without the program): fail, or sum in a ring
+    /// of the hosts over TCP, and say so; the same on all ranks
+    #[arg(long, value_enum, default_value_t = FallbackArg::Error)]
+    pub(crate) fallback: FallbackArg,
     /// Slots in flight at first; a loss halves them
     #[arg(long, default_value_t = 16, value_name = "SLOTS")]
     pub(crate) window: usize,
@@ -236,6 +240,23 @@ impl From<OpArg> for ReduceOp {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FallbackArg {
+    /// Fail
+    Error,
+    /// A ring of the hosts over TCP
+    Ring,
+}
+
+impl From<FallbackArg> for Fallback {
+    fn from(fallback: FallbackArg) -> Self {
+        match fallback {
+            FallbackArg::Error => Self::Error,
+            FallbackArg::Ring => Self::Ring,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CheckArg {
     /// Every element
     Full,
@@ -255,6 +276,7 @@ impl JoinArgs {
         options.host_address = self.host_address;
         options.interface.clone_from(&self.interface);
         options.timeout = self.join_timeout;
+        options.fallback = self.fallback.into();
         options.tuning.window.start = self.window;
         options.tuning.window.max = self.max_window;
         options.tuning.seed = seed;

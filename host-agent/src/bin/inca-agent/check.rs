@@ -1,5 +1,6 @@
 //! Results against the reference model: every rank's input is generated anew, chunk by chunk, and summed as the switches must.
 
+use inca_host_agent::ring::reference_f32;
 use inca_host_agent::{Dtype, ReduceOp, Tensor};
 use inca_wire::model::allreduce::{ReferenceError, allreduce_f32, allreduce_i32};
 
@@ -16,6 +17,8 @@ pub(crate) struct Group {
     seed: u64,
     op: ReduceOp,
     chunk_words: u8,
+    /// Summed by a ring of the hosts.
+    ring: bool,
 }
 
 /// What a comparison found.
@@ -30,9 +33,9 @@ pub(crate) struct Outcome {
 }
 
 impl Group {
-    pub(crate) fn of(join: &JoinArgs, operation: &OperationArgs) -> Self {
+    pub(crate) fn of(join: &JoinArgs, operation: &OperationArgs, ring: bool) -> Self {
         let (world, seed, op) = (join.world, operation.seed, operation.op.into());
-        Self { world, seed, op, chunk_words: join.chunk_words }
+        Self { world, seed, op, chunk_words: join.chunk_words, ring }
     }
 }
 
@@ -106,6 +109,15 @@ pub(crate) fn compare(group: &Group, result: &Tensor, check: CheckArg) -> Outcom
                 let inputs: Vec<_> = inputs
                     .filter_map(|tensor| if let Tensor::F32(tensor) = tensor { Some(tensor) } else { None })
                     .collect();
+                if group.ring {
+                    let sum = |index: usize| {
+                        let values: Vec<f32> = inputs.iter().map(|input| input[index - start]).collect();
+                        reference_f32(&values, group.op, len, index)
+                    };
+                    let expected: Vec<f32> = range.clone().map(sum).collect();
+                    outcome.compare(start, &result[range], &expected, f32::to_bits);
+                    continue;
+                }
                 match allreduce_f32(&inputs, group.chunk_words.into()) {
                     Ok(mut expected) => {
                         if average {
@@ -150,7 +162,7 @@ mod tests {
     use super::*;
 
     fn group(op: ReduceOp) -> Group {
-        Group { world: 2, seed: 5, op, chunk_words: 1 }
+        Group { world: 2, seed: 5, op, chunk_words: 1, ring: false }
     }
 
     #[test]

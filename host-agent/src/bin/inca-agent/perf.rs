@@ -31,6 +31,8 @@ struct Report {
     rank: u32,
     world: u32,
     levels: u32,
+    /// Why there was no tree and the hosts were a ring; null: trees.
+    fallback: Option<String>,
     trees: usize,
     slots: u32,
     chunk_words: u8,
@@ -50,6 +52,7 @@ pub(crate) fn run(args: &PerfArgs) -> Result<(), Failure> {
         rank: args.join.rank,
         world: args.join.world,
         levels: group.assignment().levels,
+        fallback: group.fallback().map(str::to_owned),
         trees: config.trees.len(),
         slots: config.trees.iter().map(|tree| tree.slots).sum(),
         chunk_words: config.chunk_words,
@@ -129,7 +132,8 @@ fn measure(
     }
     let retransmissions = group.stats().0.retransmissions - before;
     let time = spent / args.iterations;
-    let outcome = check::compare(&Group::of(&args.join, &args.operation), &output, args.check);
+    let model = Group::of(&args.join, &args.operation, group.fallback().is_some());
+    let outcome = check::compare(&model, &output, args.check);
     let algbw = megabytes_per_second(size, time);
     let world = f64::from(args.join.world);
     let row = Row {
@@ -174,6 +178,7 @@ fn print_head(report: &Report, args: &PerfArgs) {
     println!(
         "# job {job}, rank {rank} of {world}; {trees} tree(s) of {levels} level(s), {slots} slots, {chunk_words} words per chunk"
     );
+    report::print_fallback(report.fallback.as_deref());
     println!(
         "# {iterations} operations per size after {warmup} to warm up, out of place; MB = 10^6 bytes; check: {:?}",
         args.check

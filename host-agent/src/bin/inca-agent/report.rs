@@ -71,6 +71,13 @@ pub(crate) fn megabytes_per_second(bytes: u64, time: Duration) -> f64 {
     bytes as f64 / 1e6 / time.as_secs_f64().max(1e-9)
 }
 
+/// Says loudly that the sums were not made in the switches.
+pub(crate) fn print_fallback(reason: Option<&str>) {
+    if let Some(reason) = reason {
+        println!("# FALLBACK: summed by a ring of the hosts over tcp, not in the switches: {reason}");
+    }
+}
+
 /// A progress bar on stderr, if that is a terminal.
 pub(crate) fn progress(total: u64, what: &str, quiet: bool) -> ProgressBar {
     if quiet || !std::io::stderr().is_terminal() {

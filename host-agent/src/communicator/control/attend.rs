@@ -16,7 +16,7 @@ use tonic::{Code, Streaming};
 
 use super::{CONNECT_RETRY, Request, Session, convert};
 use crate::protocol::{Account, Closed, NextGeneration};
-use crate::transport::DriverHandle;
+use crate::transport::Engine;
 
 /// How long leaving may take.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -29,7 +29,7 @@ type Connection = (ControllerClient<Channel>, Streaming<JoinEvent>);
 /// What a member does.
 struct Member<'a> {
     session: &'a Session,
-    driver: DriverHandle,
+    driver: Engine,
     /// Slots of every tree: fixed for the group's life.
     slots: &'a [usize],
     /// The highest generation or attempt that was heard of: what belongs to earlier ones is void.
@@ -44,7 +44,7 @@ impl Session {
         &self,
         client: ControllerClient<Channel>,
         stream: Streaming<JoinEvent>,
-        driver: DriverHandle,
+        driver: Engine,
         slots: &[usize],
         mut inbox: mpsc::UnboundedReceiver<Request>,
     ) {
