@@ -8,7 +8,9 @@ use inca_controller::control::Controller;
 use inca_controller::inventory::Inventory;
 use inca_host_agent::communicator::Fallback;
 use inca_host_agent::ring::reference_f32;
-use inca_host_agent::{AllreduceError, Communicator, Format, JoinError, JoinOptions, OperationError, ReduceOp};
+use inca_host_agent::{
+    AllreduceError, Communicator, Format, JoinError, JoinOptions, OperationError, ReduceOp,
+};
 use inca_p4runtime::northbound::StatusResponse;
 
 const WORLD: u32 = 3;
@@ -87,24 +89,29 @@ fn input(rank: u32, len: usize) -> Vec<f32> {
 fn hosts_without_a_tree_sum_in_a_ring_and_everyone_is_told() {
     let world = World::new();
     let len = 100_003;
-    let results = world.ranks("f32", Format::Bfp16, |_| Fallback::Ring, |group| {
-        let group = group.expect("joined");
-        let reason = group.fallback().expect("a ring").to_owned();
-        assert!(reason.contains("no switch"), "{reason}");
-        let job = world.status().jobs.into_iter().find(|job| job.name == "f32").expect("the job");
-        assert_eq!((job.fallback, job.generation), (reason, group.generation()));
-        assert!(job.state.starts_with("running") && job.state.contains("ring"), "{}", job.state);
-        let mut sums = input(group.rank(), len);
-        for _ in 0..3 {
-            sums = input(group.rank(), len);
-            group.allreduce_f32(&mut sums, ReduceOp::Sum, DEADLINE).expect("a sum");
-        }
-        let mut short = vec![group.rank() as f32];
-        group.allreduce_f32(&mut short, ReduceOp::Average, DEADLINE).expect("an average");
-        assert_eq!(short, [1.0]);
-        group.leave().expect("left");
-        sums
-    });
+    let results = world.ranks(
+        "f32",
+        Format::Bfp16,
+        |_| Fallback::Ring,
+        |group| {
+            let group = group.expect("joined");
+            let reason = group.fallback().expect("a ring").to_owned();
+            assert!(reason.contains("no switch"), "{reason}");
+            let job = world.status().jobs.into_iter().find(|job| job.name == "f32").expect("the job");
+            assert_eq!((job.fallback, job.generation), (reason, group.generation()));
+            assert!(job.state.starts_with("running") && job.state.contains("ring"), "{}", job.state);
+            let mut sums = input(group.rank(), len);
+            for _ in 0..3 {
+                sums = input(group.rank(), len);
+                group.allreduce_f32(&mut sums, ReduceOp::Sum, DEADLINE).expect("a sum");
+            }
+            let mut short = vec![group.rank() as f32];
+            group.allreduce_f32(&mut short, ReduceOp::Average, DEADLINE).expect("an average");
+            assert_eq!(short, [1.0]);
+            group.leave().expect("left");
+            sums
+        },
+    );
     let inputs: Vec<_> = (0..WORLD).map(|rank| input(rank, len)).collect();
     for (rank, sums) in results.iter().enumerate() {
         for (index, sum) in sums.iter().enumerate() {
@@ -118,23 +125,34 @@ fn hosts_without_a_tree_sum_in_a_ring_and_everyone_is_told() {
 #[test]
 fn integers_that_do_not_fit_fail_on_every_rank_and_the_next_sum_is_right() {
     let world = World::new();
-    world.ranks("i32", Format::I32, |_| Fallback::Ring, |group| {
-        let group = group.expect("joined");
-        let error = group.allreduce_i32(&mut [i32::MAX, 1], ReduceOp::Sum, DEADLINE).expect_err("too large");
-        assert!(matches!(error, AllreduceError::Operation(OperationError::Overflow { .. })), "{error}");
-        let mut right = vec![7; 5000];
-        group.allreduce_i32(&mut right, ReduceOp::Sum, DEADLINE).expect("a sum");
-        assert!(right.iter().all(|sum| *sum == 21));
-    });
+    world.ranks(
+        "i32",
+        Format::I32,
+        |_| Fallback::Ring,
+        |group| {
+            let group = group.expect("joined");
+            let error =
+                group.allreduce_i32(&mut [i32::MAX, 1], ReduceOp::Sum, DEADLINE).expect_err("too large");
+            assert!(matches!(error, AllreduceError::Operation(OperationError::Overflow { .. })), "{error}");
+            let mut right = vec![7; 5000];
+            group.allreduce_i32(&mut right, ReduceOp::Sum, DEADLINE).expect("a sum");
+            assert!(right.iter().all(|sum| *sum == 21));
+        },
+    );
 }
 
 #[test]
 fn by_default_a_job_without_a_tree_is_an_error_with_the_reason() {
     let world = World::new();
-    world.ranks("strict", Format::I32, |_| Fallback::Error, |group| match group {
-        Err(JoinError::Closed { closed, .. }) => assert!(closed.reason.contains("no switch"), "{closed}"),
-        other => panic!("{other:?}"),
-    });
+    world.ranks(
+        "strict",
+        Format::I32,
+        |_| Fallback::Error,
+        |group| match group {
+            Err(JoinError::Closed { closed, .. }) => assert!(closed.reason.contains("no switch"), "{closed}"),
+            other => panic!("{other:?}"),
+        },
+    );
 }
 
 #[test]
@@ -151,7 +169,10 @@ fn ranks_that_disagree_about_the_fallback_are_told_so_at_the_join() {
         }
         let refused = Communicator::join(world.options("mixed", 1, Format::I32, fallback(1)));
         let Err(JoinError::Refused { message, .. }) = refused else { panic!("{refused:?}") };
-        assert!(message.contains("fallback") && message.contains("ring") && message.contains("error"), "{message}");
+        assert!(
+            message.contains("fallback") && message.contains("ring") && message.contains("error"),
+            "{message}"
+        );
         waiting.join().expect("no panic")
     });
     assert!(matches!(first, Err(JoinError::Timeout { .. })), "{first:?}");
@@ -160,19 +181,26 @@ fn ranks_that_disagree_about_the_fallback_are_told_so_at_the_join() {
 #[test]
 fn a_rank_that_does_not_call_is_named_when_the_deadline_is_over() {
     let world = World::new();
-    let outcomes = world.ranks("late", Format::I32, |_| Fallback::Ring, |group| {
-        let group = group.expect("joined");
-        if group.rank() == 2 {
-            // Until the others have given up.
-            let begin = Instant::now();
-            while group.closed().is_none() && begin.elapsed() < DEADLINE {
-                thread::sleep(Duration::from_millis(5));
+    let outcomes = world.ranks(
+        "late",
+        Format::I32,
+        |_| Fallback::Ring,
+        |group| {
+            let group = group.expect("joined");
+            if group.rank() == 2 {
+                // Until the others have given up.
+                let begin = Instant::now();
+                while group.closed().is_none() && begin.elapsed() < DEADLINE {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                return group.closed().expect("the generation ended").missing_ranks;
             }
-            return group.closed().expect("the generation ended").missing_ranks;
-        }
-        let error = group.allreduce_i32(&mut [1; 9], ReduceOp::Sum, Duration::from_secs(2)).expect_err("incomplete");
-        assert!(error.to_string().contains("rank 2"), "{error}");
-        group.closed().expect("the generation ended").missing_ranks
-    });
+            let error = group
+                .allreduce_i32(&mut [1; 9], ReduceOp::Sum, Duration::from_secs(2))
+                .expect_err("incomplete");
+            assert!(error.to_string().contains("rank 2"), "{error}");
+            group.closed().expect("the generation ended").missing_ranks
+        },
+    );
     assert_eq!(outcomes, [[2], [2], [2]]);
 }

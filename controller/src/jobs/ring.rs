@@ -65,7 +65,8 @@ impl Job {
 
     /// Whether another member of the ring listens there already.
     pub(super) fn ring_clash(&self, address: Ipv4Addr, port: u16) -> Option<u16> {
-        let found = self.members.iter().find(|(_, member)| (member.address, member.ring_port) == (address, port));
+        let found =
+            self.members.iter().find(|(_, member)| (member.address, member.ring_port) == (address, port));
         found.filter(|_| port != 0).map(|(rank, _)| *rank)
     }
 }

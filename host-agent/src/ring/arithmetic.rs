@@ -18,10 +18,10 @@ pub fn segment(elements: usize, world: u32, segment: u32) -> Range<usize> {
 /// What an allreduce of these inputs must give at element `index` of `elements`, from every rank's value there, in rank order.
 pub fn reference_f32(values: &[f32], op: ReduceOp, elements: usize, index: usize) -> f32 {
     let world = values.len() as u32;
-    let first = (0..world).find(|rank| segment(elements, world, *rank).contains(&index)).unwrap_or(0) as usize;
-    let sum = (1..values.len()).fold(f64::from(values[first]), |sum, step| {
-        sum + f64::from(values[(first + step) % values.len()])
-    });
+    let first =
+        (0..world).find(|rank| segment(elements, world, *rank).contains(&index)).unwrap_or(0) as usize;
+    let sum = (1..values.len())
+        .fold(f64::from(values[first]), |sum, step| sum + f64::from(values[(first + step) % values.len()]));
     round_f32(sum, op, world)
 }
 

@@ -231,7 +231,10 @@ impl Driver {
             if let Err(error) = self.poll.poll(&mut events, timeout)
                 && error.kind() != io::ErrorKind::Interrupted
             {
-                self.ring.close(Closed { reason: format!("polling the ring: {error}"), missing_ranks: Vec::new() });
+                self.ring.close(Closed {
+                    reason: format!("polling the ring: {error}"),
+                    missing_ranks: Vec::new(),
+                });
                 self.report();
                 return;
             }
@@ -331,7 +334,9 @@ impl Driver {
                     Ok(Some(error)) | Err(error) => Err(error),
                     Ok(None) => match stream.peer_addr() {
                         Ok(_) => Ok(true),
-                        Err(error) if error.kind() == io::ErrorKind::NotConnected && now < self.born + REACH => {
+                        Err(error)
+                            if error.kind() == io::ErrorKind::NotConnected && now < self.born + REACH =>
+                        {
                             Ok(false)
                         }
                         Err(error) => Err(error),

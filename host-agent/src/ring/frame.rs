@@ -78,7 +78,8 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Head, &[u8], usize)>, Lost> 
     let Some(kind) = kinds.into_iter().find(|kind| *kind as u8 == header[4]) else {
         return broken(format!("kind {}: known are 0 to 5", header[4]));
     };
-    let word = |at: usize| header[at..at + 4].iter().rev().fold(0u32, |word, byte| word << 8 | u32::from(*byte));
+    let word =
+        |at: usize| header[at..at + 4].iter().rev().fold(0u32, |word, byte| word << 8 | u32::from(*byte));
     let length = word(28) as usize;
     if length > MOST_BYTES {
         return broken(format!("a payload of {length} bytes: at most {MOST_BYTES}"));

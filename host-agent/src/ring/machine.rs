@@ -10,8 +10,8 @@ use super::arithmetic::{self, FINAL_BYTES, PARTIAL_BYTES};
 use super::frame::{self, Head, Kind};
 use super::progress::Progress;
 use crate::protocol::{
-    Closed, Completion, OperationError, OperationId, OperationSpec, OperationText, Part, ReduceOp, Rejected, Stall,
-    StartError, Stats, TensorBuffer, TensorRef,
+    Closed, Completion, OperationError, OperationId, OperationSpec, OperationText, Part, ReduceOp, Rejected,
+    Stall, StartError, Stats, TensorBuffer, TensorRef,
 };
 
 /// Chunks of the own segment in the ring at once: bounds what waits anywhere.
@@ -167,7 +167,12 @@ impl<B: TensorBuffer> Ring<B> {
     }
 
     /// Starts an operation. Operations are worked on one after the other.
-    pub fn start(&mut self, now: Instant, spec: OperationSpec, mut buffer: B) -> Result<OperationId, Rejected<B>> {
+    pub fn start(
+        &mut self,
+        now: Instant,
+        spec: OperationSpec,
+        mut buffer: B,
+    ) -> Result<OperationId, Rejected<B>> {
         if let Err(error) = self.admit(&spec, &mut buffer) {
             return Err(Rejected { error, buffer });
         }
@@ -351,7 +356,12 @@ impl<B: TensorBuffer> Ring<B> {
                 Ok(()) => vec![self.whole(active.text.elements)],
                 Err(_) => Vec::new(),
             };
-            self.completions.push_back(Completion { id: active.text.id, buffer: active.buffer, result, parts });
+            self.completions.push_back(Completion {
+                id: active.text.id,
+                buffer: active.buffer,
+                result,
+                parts,
+            });
         }
     }
 
@@ -486,15 +496,20 @@ impl<B: TensorBuffer> Ring<B> {
     fn mismatch(&mut self) {
         let Some(active) = self.operations.front() else { return };
         let error = mismatch(&self.config.job, active.text);
-        let reason = format!("ranks {} and {} called different operations", self.config.before(), self.config.rank);
+        let reason =
+            format!("ranks {} and {} called different operations", self.config.before(), self.config.rank);
         self.end(Closed { reason, missing_ranks: Vec::new() }, true, Some((0, error)));
     }
 
     /// The caller gives an operation up. Nobody else can finish it either.
     pub fn cancel(&mut self, id: OperationId) -> bool {
-        let Some(index) = self.operations.iter().position(|active| active.text.id == id) else { return false };
-        let error =
-            OperationError::Cancelled { job: self.config.job.clone(), operation: self.operations[index].text };
+        let Some(index) = self.operations.iter().position(|active| active.text.id == id) else {
+            return false;
+        };
+        let error = OperationError::Cancelled {
+            job: self.config.job.clone(),
+            operation: self.operations[index].text,
+        };
         let reason = format!("rank {} cancelled an operation", self.config.rank);
         self.end(Closed { reason, missing_ranks: Vec::new() }, false, Some((index, error)));
         true
@@ -598,7 +613,10 @@ impl RingConfig {
 
     fn blame(&self, rank: u32, lost: &Lost) -> Closed {
         let address = self.members.get(rank as usize).map_or("?", String::as_str);
-        Closed { reason: format!("rank {rank} at {address} is gone from the ring: {lost}"), missing_ranks: vec![rank] }
+        Closed {
+            reason: format!("rank {rank} at {address} is gone from the ring: {lost}"),
+            missing_ranks: vec![rank],
+        }
     }
 }
 

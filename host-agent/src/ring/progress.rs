@@ -65,13 +65,17 @@ impl Progress {
             Some(next) if *next == chunk && chunk < chunks => *next += 1,
             _ => {
                 let what = if is_result { "a result" } else { "a partial sum" };
-                return Err(Lost::Garbage(format!("{what} of chunk {chunk} of segment {number} is not awaited")));
+                return Err(Lost::Garbage(format!(
+                    "{what} of chunk {chunk} of segment {number} is not awaited"
+                )));
             }
         }
         let range = self.range(number, chunk);
         if range.len() * size != bytes {
             let wanted = range.len() * size;
-            return Err(Lost::Garbage(format!("{bytes} bytes for chunk {chunk} of segment {number}: must be {wanted}")));
+            return Err(Lost::Garbage(format!(
+                "{bytes} bytes for chunk {chunk} of segment {number}: must be {wanted}"
+            )));
         }
         Ok(range)
     }

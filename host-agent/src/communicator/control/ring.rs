@@ -36,8 +36,12 @@ impl Session {
         if members.len() != world {
             return Err(self.unusable(format!("{} ranks in the ring, {world} in the world", members.len())));
         }
-        let listener = self.listener.as_ref().ok_or_else(|| self.unusable("a ring, which was not asked for".to_owned()))?;
-        let listener = listener.try_clone().map_err(|source| self.system("duplicating the ring's socket", source))?;
+        let listener = self
+            .listener
+            .as_ref()
+            .ok_or_else(|| self.unusable("a ring, which was not asked for".to_owned()))?;
+        let listener =
+            listener.try_clone().map_err(|source| self.system("duplicating the ring's socket", source))?;
         let job = self.options.job.clone();
         tracing::warn!(
             job,
