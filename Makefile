@@ -56,14 +56,14 @@ fuzz: ## fuzz one entrance, guided by coverage (nightly, cargo-fuzz): TARGET=pac
 lint: $(RUFF) ## rustfmt, clippy, ruff, mypy: no changes
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	$(RUFF) check mininet tests/run.py tests/runner
-	$(RUFF) format --check mininet tests/run.py tests/runner
-	MYPYPATH=mininet $(PYTHON) -m mypy mininet/inca_net tests/run.py
+	$(RUFF) check mininet p4 tests/run.py tests/runner
+	$(RUFF) format --check mininet p4 tests/run.py tests/runner
+	MYPYPATH=mininet $(PYTHON) -m mypy mininet/inca_net tests/run.py p4/build.py p4/fuse.py
 
 fmt: $(RUFF) ## format Rust and Python
 	cargo fmt --all
-	$(RUFF) check --fix --select I mininet tests/run.py tests/runner
-	$(RUFF) format mininet tests/run.py tests/runner
+	$(RUFF) check --fix --select I mininet p4 tests/run.py tests/runner
+	$(RUFF) format mininet p4 tests/run.py tests/runner
 
 $(RUFF):
 	$(PYTHON) -m venv target/python

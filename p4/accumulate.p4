@@ -18,26 +18,25 @@ const bit<8> ALIGN_RAISE_PARTIAL = 7;
 //
 // A narrow word brings both planes: its even lanes, the low half of every pair, and its odd lanes, the high half. The low half is
 // shifted up to its place; the high half is brought down and up in one go, so `high_shift` is lane_bits less that shift.
-control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> low, register<word_t> high) {
+control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t, word_index_t> low, register<word_t, word_index_t> high) {
     word_t sum;
-    bit<32> index;
 
 #define LOW_PART(part, k)  ((LOW(part, k) & low_half) << meta.align_low.shift_packet)
 #define HIGH_PART(part, k) ((LOW(part, k) & high_half) >> meta.align_high.shift_packet)
 
-#define NEXT index = index + 1;
+#define NEXT meta.index = meta.index + 1;
 #define PUT(plane, value) \
         sum = value; \
-        plane.write(index, sum);
+        plane.write(meta.index, sum);
 #define UPDATE(plane, value) \
-        plane.read(sum, index); \
+        plane.read(sum, meta.index); \
         sum = value; \
-        plane.write(index, sum);
+        plane.write(meta.index, sum);
 
     // Hosts alone below this switch: both planes meet the packet alike.
     @name(".clear")
     action clear() {
-        index = meta.word_index;
+        meta.index = meta.word_index;
 #define OP(part, k) PUT(low, 0) PUT(high, 0) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
@@ -45,7 +44,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
 
     @name(".store")
     action store(word_t low_half, word_t high_half) {
-        index = meta.word_index;
+        meta.index = meta.word_index;
 #define OP(part, k) PUT(low, LOW_PART(part, k)) PUT(high, HIGH_PART(part, k)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
@@ -53,7 +52,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
 
     @name(".add")
     action add(word_t low_half, word_t high_half) {
-        index = meta.word_index;
+        meta.index = meta.word_index;
 #define OP(part, k) UPDATE(low, sum + LOW_PART(part, k)) UPDATE(high, sum + HIGH_PART(part, k)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
@@ -62,7 +61,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
     // For formats without an exponent.
     @name(".add_unshifted")
     action add_unshifted(word_t low_half, word_t high_half) {
-        index = meta.word_index;
+        meta.index = meta.word_index;
 #define OP(part, k) UPDATE(low, sum + (LOW(part, k) & low_half)) UPDATE(high, sum + HIGH_PART(part, k)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
@@ -70,7 +69,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
 
     @name(".raise")
     action raise(word_t low_half, word_t high_half) {
-        index = meta.word_index;
+        meta.index = meta.word_index;
 #define OP(part, k) \
         UPDATE(low, (sum >> meta.align_low.shift_accumulator) + LOW_PART(part, k)) \
         UPDATE(high, (sum >> meta.align_low.shift_accumulator) + HIGH_PART(part, k)) NEXT
@@ -82,8 +81,8 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
     @name(".accumulate")
     table accumulate {
         key = {
-            meta.format: exact @name("format");
-            meta.align_low.how: exact @name("align");
+            hdr.inca.format: exact @name("format");
+            meta.how_both: exact @name("align");
         }
         actions = { clear; store; add; add_unshifted; raise; @defaultonly NoAction; }
         default_action = NoAction();
@@ -93,7 +92,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
     // Switches among the children: each plane for itself.
     @name(".clear_low")
     action clear_low() {
-        index = meta.word_index;
+        meta.index = meta.word_index;
 #define OP(part, k) PUT(low, 0) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
@@ -101,7 +100,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
 
     @name(".store_low")
     action store_low(word_t low_half) {
-        index = meta.word_index;
+        meta.index = meta.word_index;
 #define OP(part, k) PUT(low, LOW_PART(part, k)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
@@ -109,7 +108,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
 
     @name(".add_low")
     action add_low(word_t low_half) {
-        index = meta.word_index;
+        meta.index = meta.word_index;
 #define OP(part, k) UPDATE(low, sum + LOW_PART(part, k)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
@@ -117,7 +116,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
 
     @name(".raise_low")
     action raise_low(word_t low_half) {
-        index = meta.word_index;
+        meta.index = meta.word_index;
 #define OP(part, k) UPDATE(low, (sum >> meta.align_low.shift_accumulator) + LOW_PART(part, k)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
@@ -125,7 +124,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
 
     @name(".store_partial_low")
     action store_partial_low() {
-        index = meta.word_index;
+        meta.index = meta.word_index;
 #define OP(part, k) PUT(low, LOW(part, k)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
@@ -133,7 +132,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
 
     @name(".add_partial_low")
     action add_partial_low() {
-        index = meta.word_index;
+        meta.index = meta.word_index;
 #define OP(part, k) UPDATE(low, sum + (LOW(part, k) >> meta.align_low.shift_packet)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
@@ -141,7 +140,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
 
     @name(".raise_partial_low")
     action raise_partial_low() {
-        index = meta.word_index;
+        meta.index = meta.word_index;
 #define OP(part, k) UPDATE(low, (sum >> meta.align_low.shift_accumulator) + LOW(part, k)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
@@ -151,8 +150,8 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
     @name(".accumulate_low")
     table accumulate_low {
         key = {
-            meta.format: exact @name("format");
-            meta.align_low.how: exact @name("align");
+            hdr.inca.format: exact @name("format");
+            meta.how_low: exact @name("align");
         }
         actions = {
             clear_low; store_low; add_low; raise_low;
@@ -164,7 +163,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
 
     @name(".clear_high")
     action clear_high() {
-        index = meta.word_index;
+        meta.index = meta.word_index;
 #define OP(part, k) PUT(high, 0) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
@@ -172,7 +171,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
 
     @name(".store_high")
     action store_high(word_t high_half) {
-        index = meta.word_index;
+        meta.index = meta.word_index;
 #define OP(part, k) PUT(high, HIGH_PART(part, k)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
@@ -180,7 +179,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
 
     @name(".add_high")
     action add_high(word_t high_half) {
-        index = meta.word_index;
+        meta.index = meta.word_index;
 #define OP(part, k) UPDATE(high, sum + HIGH_PART(part, k)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
@@ -188,7 +187,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
 
     @name(".raise_high")
     action raise_high(word_t high_half) {
-        index = meta.word_index;
+        meta.index = meta.word_index;
 #define OP(part, k) UPDATE(high, (sum >> meta.align_high.shift_accumulator) + HIGH_PART(part, k)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
@@ -196,7 +195,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
 
     @name(".store_partial_high")
     action store_partial_high() {
-        index = meta.word_index;
+        meta.index = meta.word_index;
 #define OP(part, k) PUT(high, LOW(part, k)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
@@ -204,7 +203,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
 
     @name(".add_partial_high")
     action add_partial_high() {
-        index = meta.word_index;
+        meta.index = meta.word_index;
 #define OP(part, k) UPDATE(high, sum + (LOW(part, k) >> meta.align_high.shift_packet)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
@@ -212,7 +211,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
 
     @name(".raise_partial_high")
     action raise_partial_high() {
-        index = meta.word_index;
+        meta.index = meta.word_index;
 #define OP(part, k) UPDATE(high, (sum >> meta.align_high.shift_accumulator) + LOW(part, k)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
@@ -222,8 +221,8 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
     @name(".accumulate_high")
     table accumulate_high {
         key = {
-            meta.format: exact @name("format");
-            meta.align_high.how: exact @name("align");
+            hdr.inca.format: exact @name("format");
+            meta.how_high: exact @name("align");
         }
         actions = {
             clear_high; store_high; add_high; raise_high;
@@ -234,15 +233,13 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t> 
     }
 
     apply {
-        if (meta.role == ROLE_HOST_CHILD) {
-            if (meta.align_low.how != ALIGN_NONE) {
-                accumulate.apply();
-            }
+        if (meta.how_both != ALIGN_NONE) {
+            accumulate.apply();
         } else {
-            if (meta.align_low.how != ALIGN_NONE) {
+            if (meta.how_low != ALIGN_NONE) {
                 accumulate_low.apply();
             }
-            if (meta.align_high.how != ALIGN_NONE) {
+            if (meta.how_high != ALIGN_NONE) {
                 accumulate_high.apply();
             }
         }

@@ -2,7 +2,9 @@
 """Compiles the P4 program, or checks that what is committed belongs to the sources.
 
     p4/build.py            compile p4/inca.p4 into p4/compiled/ (needs p4c-bm2-ss on PATH)
-    p4/build.py --check    fail if p4/compiled/ was not made from these sources; with p4c on PATH, compile again and compare
+    p4/build.py --plain D  compile it into folder D as p4c leaves it, without fuse.py, to compare
+    p4/build.py --check    fail if p4/compiled/ was not made from these sources; with p4c on PATH, compile again
+                           and compare
 
 The hash of all sources stands in p4/compiled/SOURCES.sha256.
 """
@@ -18,6 +20,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from fuse import fuse
+
 HERE = Path(__file__).resolve().parent
 COMPILER = "p4c-bm2-ss"
 # Copy propagation repeats wide expressions wherever they are used: the JSON grows tenfold and the switch slows down.
@@ -28,22 +32,23 @@ FLAGS = ["--std", "p4-16", "--arch", "v1model"]
 class Program:
     """One P4 program: a main file with the folder's other sources, and where its compiled form is kept."""
 
-    def __init__(self, main: Path, compiled: Path, flags: list[str]) -> None:
+    def __init__(self, main: Path, compiled: Path, flags: list[str], fused: bool = True) -> None:
         self.main = main
         self.flags = FLAGS + flags
+        self.fused = fused
         self.json = compiled / f"{main.stem}.json"
         self.p4info = compiled / f"{main.stem}.p4info.txtpb"
         self.stamp = compiled / "SOURCES.sha256"
 
     def source_hash(self) -> str:
-        """SHA-256 over names and contents of all .p4 files in the main file's folder."""
+        """SHA-256 over names and contents of the main file's folder's .p4 files, and of fuse.py if it had a part."""
         digest = hashlib.sha256()
-        for source in sorted(self.main.parent.glob("*.p4")):
+        for source in sorted(self.main.parent.glob("*.p4")) + ([HERE / "fuse.py"] if self.fused else []):
             digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
         return digest.hexdigest()
 
     def compile_into(self, folder: Path) -> tuple[Path, Path]:
-        """Runs the compiler; returns the JSON (stripped of source positions) and the P4Info it wrote."""
+        """Runs the compiler and, if wanted, fuse.py; returns the JSON (without source positions) and the P4Info."""
         json_file, p4info = folder / self.json.name, folder / self.p4info.name
         command = [COMPILER, *self.flags, "--p4runtime-files", str(p4info), "-o", str(json_file), self.main.name]
         done = subprocess.run(command, cwd=self.main.parent, capture_output=True, text=True, timeout=600, check=False)
@@ -53,6 +58,8 @@ class Program:
             print(done.stderr.strip(), file=sys.stderr)
         program = without_source_info(json.loads(json_file.read_text()))
         program["program"] = self.main.name
+        if self.fused:
+            fuse(program)
         json_file.write_text(json.dumps(program, separators=(",", ":")) + "\n")
         return json_file, p4info
 
@@ -91,17 +98,23 @@ def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="compare instead of compiling")
+    parser.add_argument("--plain", metavar="FOLDER", type=Path, help="compile inca.p4 into this folder without fuse.py")
     arguments = parser.parse_args()
     baselines = HERE.parent / "bench" / "baseline"
     # The plain baseline is compiled as p4c compiles by default, the tuned one as inca is.
     programs = [
         Program(HERE / "inca.p4", HERE / "compiled", NO_COPY_PROPAGATION),
-        Program(baselines / "per_element" / "per_element.p4", baselines / "per_element" / "compiled", []),
+        Program(baselines / "per_element" / "per_element.p4", baselines / "per_element" / "compiled", [], fused=False),
         Program(baselines / "tuned" / "tuned.p4", baselines / "tuned" / "compiled", NO_COPY_PROPAGATION),
     ]
+    if arguments.plain:
+        Program(HERE / "inca.p4", arguments.plain, NO_COPY_PROPAGATION, fused=False).build()
+        return
     if not arguments.check:
         if not shutil.which(COMPILER):
-            sys.exit(f"{COMPILER} not found on PATH: install p4c to rebuild; p4/compiled/ is committed and works without it")
+            sys.exit(
+                f"{COMPILER} not found on PATH: install p4c to rebuild; p4/compiled/ is committed and works without it"
+            )
         for program in programs:
             program.build()
         return

@@ -49,7 +49,7 @@ const bit<16> EXP_MIN_OF_ZERO = 0xFFFF;
 // A word is a vector register of 2048 bits: BMv2 works on all its lanes at the cost of one operation.
 #define WORD_BITS 2048
 #define MAX_WORDS 32
-const bit<16> WORD_BYTES = 256;
+const bit<8> WORD_BYTES_LOG2 = 8;
 
 // Header lengths in bytes.
 const bit<32> ETHERNET_BYTES = 14;
@@ -60,6 +60,8 @@ const bit<16> INCA_BYTES = 40;
 // What a switch has room for: slots, and words of payload in all of them together.
 #define SLOTS 4096
 #define SLOT_WORDS 32768
+typedef bit<12> slot_index_t;
+typedef bit<15> word_index_t;
 
 // Why a packet went to the controller (packet_in.reason).
 const bit<7> REASON_LINK_PROBE = 1;

@@ -1,36 +1,25 @@
 // Each copy gets the addresses of its receiver.
 
 control IncaEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
-    @name(".replica_misses") counter(1, CounterType.packets) replica_misses;
+    @name(".replica_misses") counter<bit<1>>(1, CounterType.packets) replica_misses;
 
-    action address(mac_addr_t src_mac, mac_addr_t dst_mac, ipv4_addr_t src_ip, ipv4_addr_t dst_ip, bit<16> dst_port, bit<16> member) {
-        bit<16> length = UDP_BYTES + INCA_BYTES + (bit<16>)hdr.inca.words * WORD_BYTES;
+    action address(mac_addr_t dst_mac, ipv4_addr_t dst_ip, bit<16> dst_port, bit<16> member) {
         hdr.ethernet.dst_addr = dst_mac;
-        hdr.ethernet.src_addr = src_mac;
-        hdr.ipv4.diffserv = 0;
-        hdr.ipv4.total_length = IPV4_BYTES + length;
-        hdr.ipv4.identification = 0;
-        hdr.ipv4.fragment = 0;
-        hdr.ipv4.ttl = RESULT_TTL;
-        hdr.ipv4.src_addr = src_ip;
         hdr.ipv4.dst_addr = dst_ip;
-        hdr.udp.src_port = INCA_UDP_PORT;
         hdr.udp.dst_port = dst_port;
-        hdr.udp.length = length;
-        hdr.udp.checksum = 0;
         hdr.inca.member = member;
     }
 
     // A result (or a probe's reply) to a host or to a child switch.
     @name(".to_child")
-    action to_child(mac_addr_t src_mac, mac_addr_t dst_mac, ipv4_addr_t src_ip, ipv4_addr_t dst_ip, bit<16> dst_port, bit<16> member) {
-        address(src_mac, dst_mac, src_ip, dst_ip, dst_port, member);
+    action to_child(mac_addr_t dst_mac, ipv4_addr_t dst_ip, bit<16> dst_port, bit<16> member) {
+        address(dst_mac, dst_ip, dst_port, member);
     }
 
     // A sum leaves as one packet per plane, so that no packet grows.
     @name(".to_parent_low")
-    action to_parent_low(mac_addr_t src_mac, mac_addr_t dst_mac, ipv4_addr_t src_ip, ipv4_addr_t dst_ip, bit<16> dst_port, bit<16> member) {
-        address(src_mac, dst_mac, src_ip, dst_ip, dst_port, member);
+    action to_parent_low(mac_addr_t dst_mac, ipv4_addr_t dst_ip, bit<16> dst_port, bit<16> member) {
+        address(dst_mac, dst_ip, dst_port, member);
         hdr.inca.plane = 0;
 #define OP(part) hdr.high_##part.setInvalid();
         FOR_EACH_HEADER(OP)
@@ -38,8 +27,8 @@ control IncaEgress(inout headers_t hdr, inout metadata_t meta, inout standard_me
     }
 
     @name(".to_parent_high")
-    action to_parent_high(mac_addr_t src_mac, mac_addr_t dst_mac, ipv4_addr_t src_ip, ipv4_addr_t dst_ip, bit<16> dst_port, bit<16> member) {
-        address(src_mac, dst_mac, src_ip, dst_ip, dst_port, member);
+    action to_parent_high(mac_addr_t dst_mac, ipv4_addr_t dst_ip, bit<16> dst_port, bit<16> member) {
+        address(dst_mac, dst_ip, dst_port, member);
         hdr.inca.plane = 1;
 #define OP(part) hdr.low_##part.setInvalid();
         FOR_EACH_HEADER(OP)

@@ -101,55 +101,55 @@ struct headers_t {
     WORDS(high)
 }
 
+// What a slot is at: generation ++ sequence ++ tag ++ words ++ flags. Compared with a packet as one number in the usual case.
+typedef bit<112> operation_t;
+#define OPERATION_GENERATION meta.operation[111:80]
+#define OPERATION_SEQUENCE   meta.operation[79:48]
+#define OPERATION_TAG        meta.operation[47:16]
+#define OPERATION_WORDS      meta.operation[15:8]
+#define OPERATION_FLAGS      meta.operation[7:0]
+
+// Contributions inside ++ the bits of the children they came from.
+typedef bit<80> arrived_t;
+
 // Scalars of one plane of a slot.
 struct plane_t {
-    bit<64> children;         // who contributed
-    bit<64> bias;
-    bit<16> exp_max;
-    bit<16> exp_min;
+    arrived_t arrived;
+    bit<64>   bias;
+    bit<16>   exp_max;
+    bit<16>   exp_min;
 }
 
-// How a packet meets one plane of the accumulator: ALIGN_*, and by how many bits which of the two is shifted.
+// By how many bits which of the two is shifted when a packet meets one plane of the accumulator.
 struct alignment_t {
-    bit<8> how;
     bit<8> shift_packet;
     bit<8> shift_accumulator;
 }
 
-// Every field is cleared for every packet, at a price: none is kept here that can be computed where it is used.
+// Every field is cleared for every packet and copied with every copy, at a price: none is kept here that can be computed where it
+// is used.
 struct metadata_t {
     bit<32> event;             // what became of the packet: EVENT_* or DROP_*; 0 while nothing is decided
     bit<7>  reason;            // why it goes to the controller
-    // The sender and its tree, as the table `membership` knows them.
-    bit<16> member_key;
-    bit<8>  role;              // ROLE_*
-    bit<64> child;             // the sender's bit
-    bit<16> replica;           // of copies to the sender
-    bit<32> generation;
-    bit<8>  format;
-    bit<8>  lane_bits;         // w: bits of a narrow lane
-    bit<16> guard;             // guard bits
-    bit<64> all_children;
-    bit<16> world;             // ranks in the group
-    bit<16> up_group;          // 0 at the root
-    bit<16> down_group;
-    bit<32> resend_interval;   // microseconds
-    // The slot: where its scalars are, where its words begin, and its scalars unpacked.
-    bit<32> slot_index;
-    bit<32> word_index;
-    bit<32> sequence;
-    bit<32> tag;
-    bit<32> resent_at;
-    bit<16> contributions;
-    bit<8>  words;
-    bit<8>  flags;
-    plane_t low;
-    plane_t high;
-    alignment_t align_low;
-    alignment_t align_high;
-    word_t  to_offset;         // what turns the lanes of a finished sum into offset binary
-    word_t  magnitudes;        // OR of the magnitudes of a finished sum
-    bit<64> widest;            // the same, folded to one lane
+    bit<16> replica;           // the receiver of a single copy
+    bit<16> guard;             // the tree's guard bits, once a sum is complete
+    // The slot: where its scalars are, where its words begin, and its scalars.
+    slot_index_t slot_index;
+    word_index_t word_index;
+    operation_t  operation;
+    plane_t      low;
+    plane_t      high;
+    // How the packet meets both planes at once, or either: ALIGN_*.
+    bit<8>       how_both;
+    bit<8>       how_low;
+    bit<8>       how_high;
+    alignment_t  align_low;
+    alignment_t  align_high;
+    // Scratch.
+    word_index_t index;        // of the word at hand
+    word_t       to_offset;    // what turns the lanes of a finished sum into offset binary
+    word_t       magnitudes;   // OR of the magnitudes of a finished sum
+    bit<64>      widest;       // the same, folded to one lane
 }
 
 #endif

@@ -1,9 +1,11 @@
 // inca: in-network collective aggregation on v1model (BMv2 simple_switch).
 //
-// Follow a gradient: parser.p4 takes the packet apart, admission.p4 finds the slot it may touch, reduction.p4 decides what it does there,
-// accumulate.p4 adds it, round.p4 turns the finished sum into a result at the root, egress.p4 addresses each copy.
+// Follow a gradient: parser.p4 takes the packet apart, slot.p4 finds the slot it may touch and decides what it does there,
+// accumulate.p4 adds it, reduction.p4 sends the finished sum on, round.p4 turns the finished sum into a result at the root, egress.p4 addresses each copy.
 // Nothing about a job, a topology or a number format is compiled in: all of it is table entries.
 
+// Registers and counters with index types of their own.
+#define V1MODEL_VERSION 20200408
 #include <core.p4>
 #include <v1model.p4>
 
@@ -11,8 +13,9 @@
 #include "headers.p4"
 #include "parser.p4"
 #include "forwarding.p4"
-#include "admission.p4"
+
 #include "accumulate.p4"
+#include "slot.p4"
 #include "round.p4"
 #include "reduction.p4"
 #include "egress.p4"
@@ -20,7 +23,7 @@
 
 control IncaIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     // What became of each packet: index EVENT_* or DROP_* of constants.p4.
-    @name(".events") counter(EVENTS, CounterType.packets) events;
+    @name(".events") counter<bit<32>>(EVENTS, CounterType.packets) events;
 
     ToController(REASON_LINK_PROBE) link_probe_to_controller;
     ToController(REASON_ANNOUNCE) announce_to_controller;

@@ -4,21 +4,19 @@
 #ifndef INCA_ROUND
 #define INCA_ROUND
 
-control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t> stored_words) {
-    bit<32> index;
-
+control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t, word_index_t> stored_words) {
     // Turns each wide lane of the sum, which holds V + bias, into T = V + 2^(2w-1), and ORs together the lanes' magnitudes X.
     //   ones: 1      top: 2^(2w-1)      rest: 2^(2w-1) - 1      half: 2^(w-1)      low: 2^w - 1
-    //   top_bit: 2w - 1      fold: 64 mod 2w lanes: how far to fold the last 64 bits (0 if a wide lane has 64)
+    //   lane_bits: w      top_bit: 2w - 1      fold: 64 mod 2w lanes: how far to fold the last 64 bits (0 if a wide lane has 64)
     @name(".measure_lanes")
-    action measure_lanes(word_t ones, word_t top, word_t rest, word_t half, word_t low, bit<8> top_bit, bit<8> fold) {
+    action measure_lanes(word_t ones, word_t top, word_t rest, word_t half, word_t low, bit<8> lane_bits, bit<8> top_bit, bit<8> fold) {
         meta.to_offset = top - ones * (word_t)meta.low.bias;
         meta.magnitudes = 0;
         // T ^ (rest + its top bit) is V for V >= 0 and -V - 1 below: the top bit either completes `rest` to `top` or not. Nested
         // expressions, since a word written to a field costs more than the few operations that are done twice.
 #define T(word)         (word + meta.to_offset)
 #define MAGNITUDE(word) (T(word) ^ (rest + ((T(word) >> top_bit) & ones)))
-#define ROUNDED_UP(m)   (m + (((m + half) >> meta.lane_bits) & low))
+#define ROUNDED_UP(m)   (m + (((m + half) >> lane_bits) & low))
 #define OP(part, k) \
         meta.magnitudes = meta.magnitudes | ROUNDED_UP(MAGNITUDE(LOW(part, k))) | ROUNDED_UP(MAGNITUDE(HIGH(part, k)));
         FOR_EACH_WORD(OP)
@@ -36,7 +34,7 @@ control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t> store
     // The constants of a format. Filled by the controller, once per format.
     @name(".measure")
     table measure {
-        key = { meta.format: exact @name("format"); }
+        key = { hdr.inca.format: exact @name("format"); }
         actions = { measure_lanes; @defaultonly NoAction; }
         default_action = NoAction();
         size = 16;
@@ -44,12 +42,12 @@ control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t> store
 
     // Shift 0: the sum fits as it is, a sum of zeros too, which has no exponent.      offset: 2^(w-1) - 2^(2w-1), modulo 2^2048 over the whole word
     @name(".keep")
-    action keep(word_t offset) {
-        index = meta.word_index;
+    action keep(word_t offset, bit<8> lane_bits) {
+        meta.index = meta.word_index;
 #define OP(part, k) \
-        LOW(part, k) = (T(LOW(part, k)) + offset) | ((T(HIGH(part, k)) + offset) << meta.lane_bits); \
-        stored_words.write(index, LOW(part, k)); \
-        index = index + 1;
+        LOW(part, k) = (T(LOW(part, k)) + offset) | ((T(HIGH(part, k)) + offset) << lane_bits); \
+        stored_words.write(meta.index, LOW(part, k)); \
+        meta.index = meta.index + 1;
         FOR_EACH_WORD(OP)
 #undef OP
         if (hdr.inca.exp_max != EXP_MAX_OF_ZERO) {
@@ -59,13 +57,13 @@ control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t> store
 
     // To nearest, ties to even, at 2^shift.      offset: 2^(w-1+shift) - 2^(2w-1) + 2^(shift-1) - 1, likewise      ones: 1      low: 2^w - 1
     @name(".round_lanes")
-    action round_lanes(bit<8> shift, word_t offset, word_t ones, word_t low) {
+    action round_lanes(bit<8> shift, word_t offset, word_t ones, word_t low, bit<8> lane_bits) {
 #define ROUNDED(word) (((T(word) + offset + ((T(word) >> shift) & ones)) >> shift) & low)
-        index = meta.word_index;
+        meta.index = meta.word_index;
 #define OP(part, k) \
-        LOW(part, k) = ROUNDED(LOW(part, k)) | (ROUNDED(HIGH(part, k)) << meta.lane_bits); \
-        stored_words.write(index, LOW(part, k)); \
-        index = index + 1;
+        LOW(part, k) = ROUNDED(LOW(part, k)) | (ROUNDED(HIGH(part, k)) << lane_bits); \
+        stored_words.write(meta.index, LOW(part, k)); \
+        meta.index = meta.index + 1;
         FOR_EACH_WORD(OP)
 #undef OP
         hdr.inca.exp_max = hdr.inca.exp_max - meta.guard + (bit<16>)shift;
@@ -81,7 +79,7 @@ control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t> store
     @name(".normalize")
     table normalize {
         key = {
-            meta.format: exact @name("format");
+            hdr.inca.format: exact @name("format");
             meta.widest: ternary @name("widest");
         }
         actions = { keep; round_lanes; overflow; }

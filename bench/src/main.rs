@@ -45,6 +45,12 @@ struct Arguments {
     /// Measure this switch alone: bmv2 or embedded.
     #[arg(long, env = "SWITCH")]
     switch: Option<SwitchKind>,
+    /// Measure only cases whose name contains this, for example "leaf on bmv2".
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    only: String,
+    /// Compiled program (P4Info and JSON of this stem) in place of inca's own, to compare a change with it.
+    #[arg(long, value_name = "STEM")]
+    program: Option<PathBuf>,
     /// Where the figures go.
     #[arg(long, default_value = "target/reports/bench-dataplane.json")]
     report: PathBuf,
@@ -63,7 +69,12 @@ fn main() -> Result<()> {
     let available = SwitchKind::available()?;
     let cases: Vec<Case> =
         cases(&arguments).into_iter().filter(|case| available.contains(&case.switch)).collect();
-    ensure!(!cases.is_empty(), "no switch to measure: simple_switch_grpc and inca-switch are both missing");
+    ensure!(
+        !cases.is_empty(),
+        "nothing to measure: no case on the switches found here ({}) contains \"{}\"",
+        available.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+        arguments.only
+    );
     let rates = in_fresh_namespace(|| measure(&arguments, &cases))
         .context("making a network namespace takes root")??;
 
@@ -92,6 +103,7 @@ fn cases(arguments: &Arguments) -> Vec<Case> {
         cases.extend(loads.map(|(role, words)| Case { program: Program::Inca, role, switch, words }));
     }
     cases.retain(|case| arguments.switch.is_none_or(|only| only == case.switch));
+    cases.retain(|case| case.to_string().contains(&arguments.only));
     cases
 }
 
@@ -105,7 +117,8 @@ fn measure(arguments: &Arguments, cases: &[Case]) -> Result<Vec<Vec<generator::R
         for (case, rates) in cases.iter().zip(&mut rates) {
             bar.set_message(case.to_string());
             let load = load(arguments, case);
-            let rig = Rig::start(case, &load).with_context(|| format!("starting {case}"))?;
+            let rig = Rig::start(case, &load, arguments.program.as_deref())
+                .with_context(|| format!("starting {case}"))?;
             let (warm_up, time) = (Duration::from_millis(300), Duration::from_secs_f64(arguments.seconds));
             rates.push(
                 generator::run(&load, &interfaces[..load.ports()], warm_up, time)

@@ -116,7 +116,8 @@ impl Drop for Rig {
 
 impl Rig {
     /// Starts the case's switch, pushes its program and installs the load's tree.
-    pub(crate) fn start(case: &Case, load: &Load) -> Result<Self> {
+    /// `inca` is the stem of a compiled program to take in place of inca's own.
+    pub(crate) fn start(case: &Case, load: &Load, inca: Option<&Path>) -> Result<Self> {
         let process = command(case.switch, load.ports())?
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -124,7 +125,10 @@ impl Rig {
             .spawn()
             .with_context(|| format!("spawning the {} switch", case.switch))?;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        let stem = case.program.compiled();
+        let stem = match inca {
+            Some(stem) if case.program == Program::Inca => stem.to_path_buf(),
+            _ => case.program.compiled(),
+        };
         let pipeline =
             Pipeline::from_files(stem.with_extension("p4info.txtpb"), stem.with_extension("json"))?;
         let client = runtime.block_on(async {
@@ -144,7 +148,7 @@ impl Rig {
                             [("workers", (load.children as u32).into()), ("group", 1u16.into())],
                         )
                         .build()?;
-                    let copies = (1..=load.children as u32).map(|port| (port, port));
+                    let copies = (1..=load.children).map(|port| (number(port).into(), port as u32));
                     vec![job.into(), multicast_group(1, copies)]
                 }
             };
@@ -153,6 +157,12 @@ impl Rig {
         })?;
         Ok(Self { process, _client: client, _runtime: runtime })
     }
+}
+
+/// The number that a switch knows its n-th port by. BMv2 has four egress threads and gives a port to the one that its number says,
+/// modulo four: here one does it all, since threads beyond the number of cores only wake each other up.
+fn number(port: usize) -> u16 {
+    4 * port as u16
 }
 
 fn command(switch: SwitchKind, ports: usize) -> Result<Command> {
@@ -170,7 +180,7 @@ fn command(switch: SwitchKind, ports: usize) -> Result<Command> {
     };
     command.args(["--device-id", &DEVICE_ID.to_string()]);
     for port in 1..=ports {
-        command.args(["-i", &format!("{port}@p{port}")]);
+        command.args(["-i", &format!("{}@p{port}", number(port))]);
     }
     if switch == SwitchKind::Bmv2 {
         command.args(["--", "--grpc-server-addr", GRPC, "--cpu-port", "255"]);
@@ -199,7 +209,7 @@ fn tree_entries(load: &Load) -> Vec<Entry> {
         Endpoint { mac, ip }
     };
     let children = (0..load.children).map(|index| {
-        let port = index as u16 + 1;
+        let port = number(index + 1);
         let to = endpoint(index + 1);
         match load.role {
             Role::Root => Child::Switch { port, to },
@@ -207,7 +217,7 @@ fn tree_entries(load: &Load) -> Vec<Entry> {
         }
     });
     let parent = (load.role == Role::Leaf).then(|| Parent {
-        port: load.ports() as u16,
+        port: number(load.ports()),
         to: endpoint(load.ports()),
         index: 0,
     });

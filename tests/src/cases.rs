@@ -3,7 +3,9 @@
 
 use inca_wire::address::{service_address, service_mac};
 use inca_wire::frame::UdpFrame;
-use inca_wire::packet::{EXP_BIAS, Flags, Format, Header, Opcode, PLANE_BOTH, UDP_PORT, WORD_BYTES};
+use inca_wire::packet::{
+    EXP_BIAS, Flags, Format, Header, Opcode, PARENT_MEMBER, PLANE_BOTH, UDP_PORT, WORD_BYTES,
+};
 
 use crate::rig::{Child, ChildKind, DEVICE_ID, Neighbour, Parent, Tree};
 use crate::target::{Sent, Target};
@@ -89,7 +91,7 @@ impl<'a, T: Target> Dialogue<'a, T> {
     pub fn result(&mut self, sequence: u32, value: i32) -> Sent {
         let parent = self.tree.parent.expect("a leaf has a parent");
         let mut header = self.header(Opcode::Result, sequence);
-        (header.member, header.contributions) = (parent.member, self.tree.world);
+        (header.member, header.contributions) = (PARENT_MEMBER, self.tree.world);
         (header.exp_max, header.exp_min, header.words) = (EXP_BIAS, EXP_BIAS, 1);
         self.target.step(parent.at.port, &emit(&header, &narrow(value), parent.at))
     }
@@ -111,9 +113,9 @@ impl<'a, T: Target> Dialogue<'a, T> {
         for (child, (port, frame)) in children.iter().zip(sent) {
             let member = self.tree.children[*child];
             let (to, header, words) = UdpFrame::parse_reduction(frame).expect("a reduction packet");
-            let expected_port = match member.kind {
-                ChildKind::Host { udp_port } => udp_port,
-                ChildKind::Switch { .. } => UDP_PORT,
+            let (expected_port, expected_member) = match member.kind {
+                ChildKind::Host { udp_port } => (udp_port, member.member),
+                ChildKind::Switch { .. } => (UDP_PORT, PARENT_MEMBER),
             };
             assert_eq!(
                 (*port, to.dst_mac, to.dst_ip, to.dst_port, to.ttl),
@@ -121,7 +123,7 @@ impl<'a, T: Target> Dialogue<'a, T> {
             );
             assert_eq!((to.src_mac, to.src_ip), (service_mac(DEVICE_ID), service_address(DEVICE_ID)));
             let wanted = Header {
-                member: member.member,
+                member: expected_member,
                 words: 1,
                 contributions: self.tree.world,
                 exp_max: EXP_BIAS,

@@ -4,7 +4,8 @@ use inca_wire::address::{service_address, service_mac};
 use inca_wire::frame::{ETHERNET_LEN, IPV4_LEN, OUTER_LEN, UdpFrame};
 use inca_wire::model::slot::{self, SwitchModel};
 use inca_wire::packet::{
-    Flags, Format, HEADER_LEN, Header, MAX_WORDS, Opcode, Packet, UDP_PORT, VERSION, WORD_BYTES,
+    Flags, Format, HEADER_LEN, Header, MAX_WORDS, Opcode, PARENT_MEMBER, Packet, UDP_PORT, VERSION,
+    WORD_BYTES,
 };
 
 use crate::rig::{CPU_PORT, ChildKind, DEVICE_ID, Neighbour, Tree};
@@ -145,10 +146,11 @@ fn receiver(tree: &Tree, sent: &slot::Sent) -> UdpFrame {
     let (to, dst_port): (Neighbour, u16) = if sent.header.opcode == Opcode::Partial {
         (tree.parent.expect("only a tree with a parent sends sums").at, UDP_PORT)
     } else {
-        let child = tree
-            .children
-            .iter()
-            .find(|child| (child.at.port, child.member) == (sent.port, sent.header.member));
+        let child = tree.children.iter().find(|child| {
+            let is_host = matches!(child.kind, ChildKind::Host { .. });
+            let member = if is_host { child.member } else { PARENT_MEMBER };
+            (child.at.port, member) == (sent.port, sent.header.member)
+        });
         let child = child.expect("results and replies go to children");
         match child.kind {
             ChildKind::Host { udp_port } => (child.at, udp_port),

@@ -97,8 +97,8 @@ pub struct Call {
 }
 
 impl Call {
-    pub(super) fn new<const N: usize>(action: &'static str, params: [(&'static str, Value); N]) -> Self {
-        Self { action, params: params.into() }
+    pub(super) fn new(action: &'static str, params: impl IntoIterator<Item = (&'static str, Value)>) -> Self {
+        Self { action, params: params.into_iter().collect() }
     }
 }
 

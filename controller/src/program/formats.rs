@@ -126,6 +126,7 @@ fn measure_action(spec: &FormatSpec) -> measure::Action {
         rest: spec.wide(top - 1),
         half: spec.wide(1 << (narrow - 1)),
         low: spec.low_mask(),
+        lane_bits: spec.lane_bits,
         top_bit: (wide - 1) as u8,
         fold: (wide % 64) as u8,
     }
@@ -144,7 +145,7 @@ fn normalizations(spec: &FormatSpec) -> Vec<(normalize::Key, normalize::Action)>
     let top = spec.wide(1 << (wide - 1));
     let mut all = vec![(
         Key { format, value: 0, mask: from(narrow - 1) },
-        Action::Keep { offset: spec.wide(1 << (narrow - 1)).wrapping_sub(top) },
+        Action::Keep { offset: spec.wide(1 << (narrow - 1)).wrapping_sub(top), lane_bits: spec.lane_bits },
     )];
     let most = if spec.floating { narrow } else { 0 };
     for shift in 1..=most {
@@ -155,7 +156,13 @@ fn normalizations(spec: &FormatSpec) -> Vec<(normalize::Key, normalize::Action)>
             spec.wide(1 << (narrow - 1 + shift)).wrapping_sub(top).wrapping_add(spec.wide(half_less_one));
         all.push((
             Key { format, value: 1 << highest, mask: from(highest) },
-            Action::Round { shift: shift as u8, offset, ones: spec.wide(1), low: spec.low_mask() },
+            Action::Round {
+                shift: shift as u8,
+                offset,
+                ones: spec.wide(1),
+                low: spec.low_mask(),
+                lane_bits: spec.lane_bits,
+            },
         ));
     }
     all

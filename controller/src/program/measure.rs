@@ -25,6 +25,8 @@ pub struct Action {
     pub half: Word,
     /// 2^w - 1.
     pub low: Word,
+    /// w.
+    pub lane_bits: u8,
     /// 2w - 1.
     pub top_bit: u8,
     /// How far the last 64 bits are folded on themselves: 2w, or 0 if a wide lane has 64 bits.
@@ -41,6 +43,7 @@ pub fn entry(key: Key, action: &Action) -> TableEntry {
             ("rest", (&action.rest).into()),
             ("half", (&action.half).into()),
             ("low", (&action.low).into()),
+            ("lane_bits", action.lane_bits.into()),
             ("top_bit", action.top_bit.into()),
             ("fold", action.fold.into()),
         ],

@@ -102,32 +102,30 @@ impl TreeNode {
     /// Every entry of the node.
     pub fn entries(&self) -> Vec<Entry> {
         let parameters = self.parameters();
-        let mixed = self.children.iter().any(|child| matches!(child, Child::Switch { .. }));
         let mut entries = Vec::with_capacity(2 * self.children.len() + 6);
         let mut down = Vec::with_capacity(self.children.len());
         for (index, child) in self.children.iter().take(MAX_CHILDREN).enumerate() {
             let id = self.share.first_replica + index as u16;
             let port = child.port();
             down.push((port, id));
-            let (member, to, dst_port) = match *child {
-                Child::Host { rank, to, udp_port, .. } => (rank, to, udp_port),
-                Child::Switch { to, .. } => (index as u16, to, UDP_PORT),
+            // What a host gets bears its rank, what a switch gets says that it comes from the parent.
+            let (member, addresses) = match *child {
+                Child::Host { rank, to, udp_port, .. } => (rank, addresses(to, udp_port, rank)),
+                Child::Switch { to, .. } => (index as u16, addresses(to, UDP_PORT, PARENT_MEMBER)),
             };
-            let addresses = self.addresses(to, dst_port, member);
             entries.push(
                 replica::entry(replica::Key { replica: id }, &replica::Action::ToChild(addresses)).into(),
             );
             let bit = 1 << index;
             let role = match child {
-                Child::Host { .. } if mixed => membership::Action::MixedHostChild { child: bit, replica: id },
-                Child::Host { .. } => membership::Action::HostChild { child: bit, replica: id },
-                Child::Switch { .. } => membership::Action::SwitchChild { child: bit, replica: id },
+                Child::Host { .. } => membership::Action::Host { child: bit, replica: id },
+                Child::Switch { .. } => membership::Action::Switch { child: bit, replica: id },
             };
             entries.push(membership::entry(self.member(port, member), &parameters, role).into());
         }
         entries.push(Entry::Multicast(MulticastGroup { id: self.share.down_group, replicas: down }));
         if let Some(parent) = self.parent {
-            let addresses = self.addresses(parent.to, UDP_PORT, parent.index);
+            let addresses = addresses(parent.to, UDP_PORT, parent.index);
             let low = self.share.first_replica + self.children.len() as u16;
             let high = low + 1;
             entries.push(
@@ -156,8 +154,8 @@ impl TreeNode {
         entries
     }
 
-    fn parameters(&self) -> tree::Parameters {
-        tree::Parameters {
+    fn parameters(&self) -> membership::Parameters {
+        membership::Parameters {
             generation: self.generation,
             slots: self.slots,
             first_slot: self.share.first_slot,
@@ -166,27 +164,23 @@ impl TreeNode {
             format: self.format,
             guard: FormatSpec::of(self.format).guard_bits(self.world),
             all_children: u64::MAX >> (MAX_CHILDREN - self.children.len().clamp(1, MAX_CHILDREN)),
+            mixed: self.children.iter().any(|child| matches!(child, Child::Switch { .. })),
             world: self.world,
             up_group: if self.parent.is_none() { 0 } else { self.share.up_group },
             down_group: self.share.down_group,
             resend_interval: self.resend_interval,
+            own_mac: self.own.mac,
+            own_ip: self.own.ip,
         }
     }
 
     fn member(&self, ingress_port: u16, member: u16) -> membership::Key {
         membership::Key { tree_id: self.tree_id, ingress_port, member }
     }
+}
 
-    fn addresses(&self, to: Endpoint, dst_port: u16, member: u16) -> replica::Addresses {
-        replica::Addresses {
-            src_mac: self.own.mac,
-            dst_mac: to.mac,
-            src_ip: self.own.ip,
-            dst_ip: to.ip,
-            dst_port,
-            member,
-        }
-    }
+fn addresses(to: Endpoint, dst_port: u16, member: u16) -> replica::Addresses {
+    replica::Addresses { dst_mac: to.mac, dst_ip: to.ip, dst_port, member }
 }
 
 impl Child {

@@ -25,6 +25,8 @@ pub enum Action {
     Keep {
         /// From the wide offset to the narrow one, in every wide lane.
         offset: Word,
+        /// w.
+        lane_bits: u8,
     },
     /// It is rounded at 2^shift, to nearest, ties to even.
     Round {
@@ -36,6 +38,8 @@ pub enum Action {
         ones: Word,
         /// 2^w - 1 in every wide lane.
         low: Word,
+        /// w.
+        lane_bits: u8,
     },
     /// It is flagged.
     Overflow,
@@ -44,14 +48,17 @@ pub enum Action {
 /// The table's entry. Keys of one format must be disjoint, so all have the same priority.
 pub fn entry(key: Key, action: &Action) -> TableEntry {
     let call = match action {
-        Action::Keep { offset } => Call::new("keep", [("offset", offset.into())]),
-        Action::Round { shift, offset, ones, low } => Call::new(
+        Action::Keep { offset, lane_bits } => {
+            Call::new("keep", [("offset", offset.into()), ("lane_bits", (*lane_bits).into())])
+        }
+        Action::Round { shift, offset, ones, low, lane_bits } => Call::new(
             "round_lanes",
             [
                 ("shift", (*shift).into()),
                 ("offset", offset.into()),
                 ("ones", ones.into()),
                 ("low", low.into()),
+                ("lane_bits", (*lane_bits).into()),
             ],
         ),
         Action::Overflow => Call::new("overflow", []),

@@ -28,26 +28,20 @@ pub enum Action {
 /// The addresses of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addresses {
-    /// This switch's service MAC.
-    pub src_mac: MacAddr,
-    /// The receiver's.
+    /// The receiver's MAC.
     pub dst_mac: MacAddr,
-    /// This switch's service address.
-    pub src_ip: Ipv4Addr,
-    /// The receiver's.
+    /// The receiver's address.
     pub dst_ip: Ipv4Addr,
     /// The receiver's UDP port; [`UDP_PORT`](inca_wire::packet::UDP_PORT) for a switch.
     pub dst_port: u16,
-    /// Header field `member`: the receiver's in a result, the sender's in a sum.
+    /// Header field `member`: in a result the receiver's rank, or 0xFFFF for a switch; in a sum the sender's index.
     pub member: u16,
 }
 
 impl Addresses {
-    fn params(&self) -> [(&'static str, Value); 6] {
+    fn params(&self) -> [(&'static str, Value); 4] {
         [
-            ("src_mac", self.src_mac.0.into()),
             ("dst_mac", self.dst_mac.0.into()),
-            ("src_ip", self.src_ip.into()),
             ("dst_ip", self.dst_ip.into()),
             ("dst_port", self.dst_port.into()),
             ("member", self.member.into()),

@@ -15,15 +15,8 @@ fn info() -> P4Info {
 /// One entry of every table and action.
 fn samples() -> Vec<TableEntry> {
     let (ip, mac) = (Ipv4Addr::new(10, 0, 0, 1), MacAddr([2, 0, 0, 0, 0, 1]));
-    let addresses = replica::Addresses {
-        src_mac: mac,
-        dst_mac: mac,
-        src_ip: ip,
-        dst_ip: ip,
-        dst_port: 9,
-        member: u16::MAX,
-    };
-    let tree = tree::Parameters {
+    let addresses = replica::Addresses { dst_mac: mac, dst_ip: ip, dst_port: 9, member: u16::MAX };
+    let tree = membership::Parameters {
         generation: u32::MAX,
         slots: 16,
         first_slot: 4080,
@@ -32,11 +25,15 @@ fn samples() -> Vec<TableEntry> {
         format: Format::Bfp16,
         guard: 15,
         all_children: u64::MAX,
+        mixed: false,
         world: u16::MAX,
         up_group: 1,
         down_group: 2,
         resend_interval: 10_000,
+        own_mac: mac,
+        own_ip: ip,
     };
+    let mixed = membership::Parameters { mixed: true, ..tree };
     let member = |member| membership::Key { tree_id: 1, ingress_port: 254, member };
     vec![
         service::entry(service::Key { dst_addr: ip }),
@@ -46,9 +43,9 @@ fn samples() -> Vec<TableEntry> {
         ipv4_lpm::entry(ipv4_lpm::Key::host(ip), &[1, 2]),
         ipv4_lpm::entry(ipv4_lpm::Key { dst_addr: ip, prefix_len: 8 }, &[3]),
         tree::entry(tree::Key { tree_id: 7 }),
-        membership::entry(member(0), &tree, membership::Action::HostChild { child: 1 << 63, replica: 5 }),
-        membership::entry(member(2), &tree, membership::Action::MixedHostChild { child: 2, replica: 7 }),
-        membership::entry(member(1), &tree, membership::Action::SwitchChild { child: 1, replica: 6 }),
+        membership::entry(member(0), &tree, membership::Action::Host { child: 1 << 63, replica: 5 }),
+        membership::entry(member(2), &mixed, membership::Action::Host { child: 2, replica: 7 }),
+        membership::entry(member(1), &mixed, membership::Action::Switch { child: 1, replica: 6 }),
         membership::entry(member(PARENT_MEMBER), &tree, membership::Action::Parent),
         replica::entry(replica::Key { replica: 1 }, &replica::Action::ToChild(addresses)),
         replica::entry(replica::Key { replica: 2 }, &replica::Action::ToParentLow(addresses)),

@@ -10,7 +10,7 @@ mod ordinary;
 
 use inca_wire::address::{service_address, service_mac};
 use inca_wire::frame::UdpFrame;
-use inca_wire::packet::{Flags, Format, Header, Opcode, PLANE_BOTH, WORD_BYTES};
+use inca_wire::packet::{Flags, Format, Header, Opcode, PARENT_MEMBER, PLANE_BOTH, WORD_BYTES};
 
 pub use content::{Content, Which, lane_bits};
 
@@ -184,7 +184,7 @@ impl<'a> Traffic<'a> {
         let mut header = Header::new(Opcode::Result, tree.format, tree.tree_id, tree.generation);
         let at = match tree.parent {
             Some(parent) => {
-                header.member = parent.member;
+                header.member = PARENT_MEMBER;
                 parent.at
             }
             // A root has no parent: its "results" come from a switch that should not send any.

@@ -49,7 +49,7 @@ pub struct TreeConfig {
 pub struct Child {
     /// The port it is reached by.
     pub port: u16,
-    /// Field `member` of its packets, and of what is sent to it.
+    /// Field `member` of its packets; a host's also of what is sent to it.
     pub member: u16,
     /// Host or switch.
     pub kind: ChildKind,
@@ -207,7 +207,7 @@ impl TreeConfig {
     }
 
     fn sender(&self, port: u16, header: &Header) -> Option<Sender> {
-        if header.opcode == Opcode::Result || header.member == PARENT_MEMBER {
+        if header.member == PARENT_MEMBER {
             return self.parent.filter(|parent| parent.port == port).map(|_| Sender::Parent);
         }
         let child =
@@ -220,7 +220,8 @@ impl TreeConfig {
     }
 
     fn to_child(&self, child: &Child, header: &Header, words: &[u8]) -> Sent {
-        Sent { port: child.port, header: Header { member: child.member, ..*header }, words: words.to_vec() }
+        let member = if child.kind == ChildKind::Host { child.member } else { PARENT_MEMBER };
+        Sent { port: child.port, header: Header { member, ..*header }, words: words.to_vec() }
     }
 
     fn down(&self, header: &Header, words: &[u8]) -> Vec<Sent> {

@@ -69,7 +69,7 @@ fn switch_rounds(spec: &FormatSpec, values: &[i64]) -> Option<(Vec<u64>, u32)> {
     widest |= if wide == 64 { 0 } else { widest << 32 };
     let (_, action) = normalizations(spec).into_iter().find(|(key, _)| widest & key.mask == key.value)?;
     let (shift, offset, low) = match action {
-        normalize::Action::Keep { offset } => (0, offset, Word::repeat(wide, u128::MAX)),
+        normalize::Action::Keep { offset, .. } => (0, offset, Word::repeat(wide, u128::MAX)),
         normalize::Action::Round { shift, offset, low, .. } => (u32::from(shift), offset, low),
         normalize::Action::Overflow => return None,
     };

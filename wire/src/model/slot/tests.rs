@@ -152,7 +152,7 @@ fn an_inner_switch_sends_the_sum_up_and_the_result_down() {
         assert!(sent.words.chunks(8).all(|lane| lane == (((1u64 << 32) - 2).to_be_bytes())));
     }
 
-    let result = Header { contributions: 4, ..header(Opcode::Result, 6, 1) };
+    let result = Header { member: PARENT_MEMBER, contributions: 4, ..header(Opcode::Result, 6, 1) };
     let words = integers(11, 1);
     let refused = [
         Header { contributions: 3, ..result },
@@ -177,7 +177,7 @@ fn an_inner_switch_sends_the_sum_up_and_the_result_down() {
 fn a_result_before_the_slot_is_full_is_ignored() {
     let mut switch = inner();
     contribute(&mut switch, 0, 1, 3);
-    let result = Header { contributions: 4, ..header(Opcode::Result, 6, 1) };
+    let result = Header { member: PARENT_MEMBER, contributions: 4, ..header(Opcode::Result, 6, 1) };
     assert_eq!(event(&mut switch, PARENT_PORT, result), Event::ResultIgnored);
 }
 
@@ -206,7 +206,7 @@ fn what_would_make_a_packet_grow_is_not_sent() {
         let outcome = switch.handle(9999, 1, &header, &integers(1, header.words));
         assert_eq!(outcome, Event::ReplayMisfit.into());
     }
-    let result = Header { contributions: 4, ..header(Opcode::Result, 6, 1) };
+    let result = Header { member: PARENT_MEMBER, contributions: 4, ..header(Opcode::Result, 6, 1) };
     switch.handle(9999, PARENT_PORT, &result, &integers(11, 1));
     for header in [wider, empty] {
         assert_eq!(event(&mut switch, 1, header), Event::ReplayMisfit);
