@@ -337,6 +337,12 @@ impl Target for Bmv2 {
         self.runtime.block_on(self.client.upsert(entities)).unwrap_or_else(|error| panic!("{error}"));
     }
 
+    fn remove(&mut self, entries: &[Entry]) {
+        let entities = entries.iter().map(|entry| entry.entity(&self.pipeline.info));
+        let entities = entities.collect::<Result<_, _>>().unwrap_or_else(|error| panic!("{error}"));
+        self.runtime.block_on(self.client.remove(entities)).unwrap_or_else(|error| panic!("{error}"));
+    }
+
     fn step(&mut self, port: u16, frame: &[u8]) -> Sent {
         self.steps += 1;
         let count = port != CPU_PORT && (may_reach_controller(frame) || self.steps.is_multiple_of(CPU_CHECK));

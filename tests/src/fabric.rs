@@ -1,17 +1,18 @@
 //! A whole fabric in one process and in virtual time: embedded switches that run the compiled program, host state machines at the
 //! edges, and links that delay, lose, duplicate and reorder by seed or by order.
 
+mod change;
 mod faults;
 mod order;
 mod shape;
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::time::{Duration, Instant};
 
 use inca_host_agent::protocol::{
-    Collective, Completion, Endpoint, EndpointConfig, OperationError, OperationSpec, ReduceOp, Stats, Tensor,
-    TransmitBatch, TreeConfig, Tuning,
+    Collective, Completion, Endpoint, EndpointConfig, OperationError, OperationSpec, Part, ReduceOp, Stats,
+    Tensor, TransmitBatch, Tuning,
 };
 use inca_wire::address::{service_address, service_mac};
 use inca_wire::frame::UdpFrame;
@@ -22,7 +23,7 @@ pub use order::Orders;
 pub use shape::Node;
 use shape::Plan;
 
-use crate::install::{marker_entries, switch_entries, tree_entries};
+use crate::install::{marker_entries, switch_entries};
 use crate::rng::Rng;
 use crate::target::{Embedded, Target};
 
@@ -106,6 +107,10 @@ pub struct Fabric<T = Embedded> {
     hosts: Vec<Host>,
     start: Instant,
     generation: u32,
+    /// The ranks that live, in order.
+    members: Vec<usize>,
+    /// Those that entries are installed for.
+    installed: Vec<usize>,
     elapsed: Duration,
     queue: BinaryHeap<Reverse<(Duration, u64, Event)>>,
     queued: u64,
@@ -118,6 +123,8 @@ struct Host {
     endpoint: Endpoint<Tensor>,
     timer: Option<Instant>,
     done: Vec<(u64, Result<Tensor, OperationError>)>,
+    /// What each call's result holds, by number.
+    parts: BTreeMap<u64, Vec<Part>>,
 }
 
 impl Fabric {
@@ -161,6 +168,8 @@ impl<T: Target> Fabric<T> {
             hosts: Vec::new(),
             start: Instant::now(),
             generation: 0,
+            members: Vec::new(),
+            installed: Vec::new(),
             elapsed: Duration::ZERO,
             queue: BinaryHeap::new(),
             queued: 0,
@@ -192,33 +201,20 @@ impl<T: Target> Fabric<T> {
     /// # Panics
     /// If a switch refuses an entry.
     pub fn renew(&mut self, faults: Faults, seed: u64) {
-        self.generation += 1;
-        for (index, switch) in self.switches.iter_mut().enumerate() {
-            let device_id = self.plan.device_id(index);
-            let trees: Vec<_> = (0..self.job.stripes)
-                .map(|stripe| self.plan.tree(index, &self.job, stripe, self.generation))
-                .collect();
-            switch.install(&tree_entries(device_id, &trees));
-        }
+        self.install((0..self.world()).collect());
         let now = self.now();
         let hosts = (0..self.world()).map(|rank| {
-            let trees = (0..self.job.stripes).map(|stripe| TreeConfig {
-                tree_id: stripe + 1,
-                member: rank as u16,
-                slots: self.job.slots,
-                leaf_children: self.plan.ranks_below(self.plan.leaf(rank)),
-            });
             let config = EndpointConfig {
                 job: "fabric".to_owned(),
                 world_size: self.world() as u32,
                 generation: self.generation,
                 format: self.job.format,
                 chunk_words: self.job.chunk_words,
-                trees: trees.collect(),
+                trees: self.host_trees(rank),
                 tuning: Tuning { seed: Rng::of(&[seed, rank as u64]).next_u64(), ..Tuning::default() },
             };
             let endpoint = Endpoint::new(config, now).unwrap_or_else(|error| panic!("rank {rank}: {error}"));
-            Host { endpoint, timer: None, done: Vec::new() }
+            Host { endpoint, timer: None, done: Vec::new(), parts: BTreeMap::new() }
         });
         self.hosts = hosts.collect();
         self.queue.retain(|Reverse((_, _, event))| matches!(event, Event::Arrival(..)));
@@ -281,7 +277,11 @@ impl<T: Target> Fabric<T> {
         let begin = self.elapsed;
         let delivered = self.delivered;
         self.start(calls);
-        let wanted = calls.iter().map(Vec::len).sum();
+        self.run_on(calls.iter().map(Vec::len).sum(), (begin, delivered))
+    }
+
+    /// Runs until so many calls have ended; the bounds count from this time and number of packets.
+    fn run_on(&mut self, wanted: usize, (begin, delivered): (Duration, u64)) -> Result<Outcomes, Stuck> {
         while self.finished() < wanted {
             let bounded = self.delivered - delivered < MOST_PACKETS && self.elapsed - begin < LONGEST;
             let Some(Reverse((at, _, event))) = self.queue.pop().filter(|_| bounded) else {
@@ -330,7 +330,9 @@ impl<T: Target> Fabric<T> {
                 // A host's kernel hands on only what is addressed to its socket.
                 let Ok((to, payload)) = UdpFrame::parse(&frame) else { return };
                 let host = self.plan.host(rank);
-                if (to.dst_mac, to.dst_ip, to.dst_port) == (host.mac, host.ip, shape::udp_port(rank)) {
+                let is_for_it =
+                    (to.dst_mac, to.dst_ip, to.dst_port) == (host.mac, host.ip, shape::udp_port(rank));
+                if is_for_it && self.members.contains(&rank) {
                     let now = self.now();
                     self.hosts[rank].endpoint.handle_datagram(now, payload);
                     self.serve(rank);
@@ -345,7 +347,7 @@ impl<T: Target> Fabric<T> {
             }
             Event::Timer(rank) => {
                 let now = self.now();
-                if self.hosts[rank].timer.is_some_and(|at| at <= now) {
+                if self.members.contains(&rank) && self.hosts[rank].timer.is_some_and(|at| at <= now) {
                     self.hosts[rank].timer = None;
                     self.hosts[rank].endpoint.handle_timeout(now);
                     self.serve(rank);
@@ -378,7 +380,8 @@ impl<T: Target> Fabric<T> {
             }
         }
         let host = &mut self.hosts[rank];
-        while let Some(Completion { id, buffer, result, .. }) = host.endpoint.poll_completion() {
+        while let Some(Completion { id, buffer, result, parts }) = host.endpoint.poll_completion() {
+            host.parts.insert(id.0, parts);
             host.done.push((id.0, result.map(|()| buffer)));
         }
         let timer = host.endpoint.poll_timeout();

@@ -107,7 +107,11 @@ pub fn compare(outcomes: &Outcomes, expected: &[Tensor]) -> Result<(), String> {
     Ok(())
 }
 
-fn bits(tensor: &Tensor) -> Vec<u32> {
+/// The elements' bits.
+///
+/// # Panics
+/// If it is of another type than f32 and i32.
+pub fn bits(tensor: &Tensor) -> Vec<u32> {
     match tensor {
         Tensor::I32(elements) => elements.iter().map(|&element| element as u32).collect(),
         Tensor::F32(elements) => elements.iter().map(|element| element.to_bits()).collect(),

@@ -150,6 +150,27 @@ pub fn install(switch: &mut Switch, entry: &Entry) -> Result<(), InstallError> {
     Ok(())
 }
 
+/// Removes an entry; one that is not there is as good as removed.
+///
+/// # Errors
+/// If the program has no such table or field.
+pub fn remove(switch: &mut Switch, entry: &Entry) -> Result<(), InstallError> {
+    match entry {
+        Entry::Multicast(group) => match switch.multicast_delete(group.id.into()) {
+            Err(control::ReplicationError::NotFound { .. }) => {}
+            result => result?,
+        },
+        Entry::Table(entry) => {
+            let (table, control::TableEntry { keys, priority, .. }) = table_entry(switch, entry)?;
+            match switch.table_delete(table, &control::EntryKey { keys, priority }) {
+                Err(TableError::NotFound { .. }) => {}
+                result => result?,
+            }
+        }
+    }
+    Ok(())
+}
+
 fn table_entry(
     switch: &Switch,
     entry: &program::TableEntry,

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use inca_controller::program::Entry;
 use inca_switch::{Program, Switch, SwitchConfig};
 
-use crate::install::{install, rig_entries, switch_entries, tree_entries};
+use crate::install::{install, remove, rig_entries, switch_entries, tree_entries};
 use crate::rig::{CPU_PORT, DEVICE_ID, Tree};
 
 /// The folder of the compiled program; the environment variable `INCA_COMPILED` names another, to try a program out.
@@ -43,6 +43,9 @@ pub trait Target {
     /// Installs entries; those with the same keys are replaced.
     fn install(&mut self, entries: &[Entry]);
 
+    /// Removes entries, as far as they are there.
+    fn remove(&mut self, entries: &[Entry]);
+
     /// Feeds one frame and returns everything the switch sends because of it.
     fn step(&mut self, port: u16, frame: &[u8]) -> Sent;
 
@@ -56,6 +59,10 @@ pub trait Target {
 impl<T: Target> Target for &mut T {
     fn install(&mut self, entries: &[Entry]) {
         (**self).install(entries);
+    }
+
+    fn remove(&mut self, entries: &[Entry]) {
+        (**self).remove(entries);
     }
 
     fn step(&mut self, port: u16, frame: &[u8]) -> Sent {
@@ -79,6 +86,11 @@ impl<A: Target, B: Target> Target for Twins<A, B> {
     fn install(&mut self, entries: &[Entry]) {
         self.0.install(entries);
         self.1.install(entries);
+    }
+
+    fn remove(&mut self, entries: &[Entry]) {
+        self.0.remove(entries);
+        self.1.remove(entries);
     }
 
     fn step(&mut self, port: u16, frame: &[u8]) -> Sent {
@@ -146,6 +158,12 @@ impl Target for Embedded {
     fn install(&mut self, entries: &[Entry]) {
         for entry in entries {
             install(&mut self.switch, entry).unwrap_or_else(|error| panic!("{entry:?}: {error}"));
+        }
+    }
+
+    fn remove(&mut self, entries: &[Entry]) {
+        for entry in entries {
+            remove(&mut self.switch, entry).unwrap_or_else(|error| panic!("{entry:?}: {error}"));
         }
     }
 

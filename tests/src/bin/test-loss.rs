@@ -18,8 +18,8 @@ use serde::Serialize;
 /// Loses, doubles, delays and reorders packets in reduction trees of one to three levels: every rank must get the exact sum.
 ///
 /// Switches run the compiled P4 program, hosts the real protocol, links and time are virtual. First everything that can be
-/// enumerated: each single loss, each pair of losses, each order of arrival, each packet late or twice. Then random schedules, each a
-/// function of its seed.
+/// enumerated: each single loss, each pair of losses, each order of arrival, each packet late or twice, a change of the generation or
+/// the death of a rank after each packet. Then random schedules, each a function of its seed.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
@@ -111,6 +111,13 @@ fn pieces() -> Vec<Piece> {
     for shape in [Node::two_levels(&[2, 1]), Switch(vec![Host, Node::leaf(2)]), line(), three_levels()] {
         pieces.push(Box::new(move |tally| {
             loss::double_losses(&mut Exchange::new(shape.clone(), Format::I32, 1, 2), tally);
+        }));
+    }
+    for shape in [Node::leaf(3), Node::two_levels(&[2, 1]), mixed(), three_levels()] {
+        pieces.push(Box::new(move |tally| {
+            let mut exchange = Exchange::new(shape.clone(), Format::Bfp16, 2, 5);
+            loss::changes(&mut exchange, tally, &[1, 7, 30]);
+            loss::deaths(&mut exchange, tally);
         }));
     }
     for shape in [Node::two_levels(&[2, 1]), Switch(vec![Host, Node::leaf(2)]), line()] {
@@ -217,6 +224,8 @@ fn write(report: &Report, arguments: &Arguments) -> Result<()> {
         ("orders of arrival", tally.orders),
         ("packets late or twice", tally.late_packets),
         ("random schedules", tally.schedules),
+        ("generation changes", tally.changes),
+        ("chunks handed over", tally.copied),
         ("packets", tally.packets),
         ("packets dropped", tally.packets_dropped),
         ("worst extra packets", tally.worst_extra_packets),

@@ -157,23 +157,41 @@ impl Plan {
         self.ranks.len() + index - 1
     }
 
-    /// A stripe's part at a switch.
-    pub(super) fn tree(&self, index: usize, job: &Job, stripe: u16, generation: u32) -> Tree {
+    /// A stripe's part at a switch, for a group of these ranks; none if no rank of it is below the switch.
+    pub(super) fn tree(
+        &self,
+        index: usize,
+        job: &Job,
+        stripe: u16,
+        (generation, members): (u32, &[usize]),
+    ) -> Option<Tree> {
         let switch = &self.switches[index];
-        let children = switch.children.iter().enumerate().map(|(child, end)| match *end {
-            End::Host(rank) => Child {
-                at: self.host(rank),
-                member: rank as u16,
-                kind: ChildKind::Host { udp_port: udp_port(rank) },
-            },
-            End::Switch(below, _) => Child {
-                at: self.switch(below, child_port(child)),
-                member: child as u16,
-                kind: ChildKind::Switch { ranks: self.switches[below].ranks as u16 },
-            },
-        });
-        let world = self.ranks.len() as u16;
-        Tree {
+        let live = |index: usize| -> Vec<(usize, u16)> {
+            let below = self
+                .ranks_below(index)
+                .into_iter()
+                .map(|ranks| ranks.iter().filter(|rank| members.contains(&(**rank as usize))).count() as u16);
+            below.enumerate().filter(|(_, ranks)| *ranks > 0).collect()
+        };
+        // A switch's index at its parent counts the children that are left.
+        let children = live(index);
+        let children =
+            children.iter().enumerate().map(|(member, &(child, ranks))| match switch.children[child] {
+                End::Host(rank) => Child {
+                    at: self.host(rank),
+                    member: rank as u16,
+                    kind: ChildKind::Host { udp_port: udp_port(rank) },
+                },
+                End::Switch(below, _) => Child {
+                    at: self.switch(below, child_port(child)),
+                    member: member as u16,
+                    kind: ChildKind::Switch { ranks },
+                },
+            });
+        let children: Vec<Child> = children.collect();
+        let world = members.len() as u16;
+        let index_at = |parent: usize, child: usize| live(parent).iter().position(|(live, _)| *live == child);
+        (!children.is_empty()).then(|| Tree {
             tree_id: stripe + 1,
             generation,
             format: job.format,
@@ -181,13 +199,13 @@ impl Plan {
             slots: job.slots,
             guard: guard_bits(job.format, world),
             world,
-            children: children.collect(),
+            children,
             parent: switch.parent.map(|(parent, child)| Parent {
                 at: self.switch(parent, self.parent_port(index)),
-                member: child as u16,
+                member: index_at(parent, child).unwrap_or(child) as u16,
             }),
             resend_interval_us: job.resend_interval_us,
-        }
+        })
     }
 }
 

@@ -61,7 +61,7 @@ pub fn orders(exchange: &mut Exchange, tally: &mut Tally, most: u64) -> bool {
     for _ in 0..most {
         exchange.fabric.renew_quietly(Faults::none(), 0);
         let outcomes = exchange.fabric.run_in_order(&exchange.calls, &mut orders);
-        tally.packets += exchange.fabric.sent().sent().values().sum::<u64>();
+        tally.count(&exchange.fabric);
         tally.orders += 1;
         let name = || format!("{:?}, order {:?}", exchange.shape, orders.chosen());
         tally.judge(name, outcomes, &exchange.right);

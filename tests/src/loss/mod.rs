@@ -1,6 +1,7 @@
 //! Proofs by enumeration and by chance that loss, duplication, delay and reordering cost time and nothing else: what `make test-loss`
 //! runs at length and the suite `tree_loss` in short.
 
+mod change;
 mod exhaustive;
 mod random;
 
@@ -13,6 +14,7 @@ use crate::inputs;
 use inca_host_agent::protocol::Tensor;
 use inca_wire::packet::Format;
 
+pub use change::{Group, changes, deaths};
 pub use exhaustive::{double_losses, late_packets, orders, single_losses};
 pub use random::Schedules;
 
@@ -34,6 +36,10 @@ pub struct Tally {
     pub orders: u64,
     /// Runs in which one packet came once more, or late: past the reuse of its slot too.
     pub late_packets: u64,
+    /// Changes of the generation in the middle of an exchange.
+    pub changes: u64,
+    /// Chunks handed over in them.
+    pub copied: u64,
     /// Packets delivered to switches and hosts.
     pub packets: u64,
     /// Packets lost.
@@ -61,6 +67,8 @@ impl Tally {
         self.double_losses += other.double_losses;
         self.orders += other.orders;
         self.late_packets += other.late_packets;
+        self.changes += other.changes;
+        self.copied += other.copied;
         self.packets += other.packets;
         self.packets_dropped += other.packets_dropped;
         self.wrong += other.wrong;
@@ -70,19 +78,28 @@ impl Tally {
         self.failures.truncate(MOST_FAILURES);
     }
 
+    /// The packets of a run.
+    fn count(&mut self, fabric: &Fabric) {
+        self.packets += fabric.sent().sent().values().sum::<u64>();
+        self.packets_dropped += fabric.sent().lost();
+    }
+
     fn judge(&mut self, name: impl FnOnce() -> String, outcomes: Result<Outcomes, Stuck>, right: &[Tensor]) {
-        let failure = match outcomes {
+        self.note(name, outcomes.map(|outcomes| inputs::compare(&outcomes, right)));
+    }
+
+    /// Notes how a run ended.
+    fn note(&mut self, name: impl FnOnce() -> String, verdict: Result<Result<(), String>, Stuck>) {
+        let failure = match verdict {
+            Ok(Ok(())) => return,
+            Ok(Err(difference)) => {
+                self.wrong += 1;
+                difference
+            }
             Err(stuck) => {
                 self.hangs += 1;
                 stuck.to_string()
             }
-            Ok(outcomes) => match inputs::compare(&outcomes, right) {
-                Ok(()) => return,
-                Err(difference) => {
-                    self.wrong += 1;
-                    difference
-                }
-            },
         };
         if self.failures.len() < MOST_FAILURES {
             self.failures.push(format!("{}: {failure}", name()));
@@ -117,6 +134,11 @@ impl Exchange {
         exchange
     }
 
+    /// Packets of all links when nothing is lost.
+    fn usual_packets(&self) -> u64 {
+        self.usual.values().sum()
+    }
+
     /// Whether the packet is sent when nothing is lost.
     fn is_usual(&self, (link, direction, number): PacketId) -> bool {
         self.usual.get(&(link, direction)).is_some_and(|count| number < *count)
@@ -126,8 +148,7 @@ impl Exchange {
     fn run(&mut self, tally: &mut Tally, what: impl Fn() -> String, faults: Faults, seed: u64) {
         self.fabric.renew_quietly(faults, seed);
         let outcomes = self.fabric.run(&self.calls);
-        tally.packets += self.fabric.sent().sent().values().sum::<u64>();
-        tally.packets_dropped += self.fabric.sent().lost();
+        tally.count(&self.fabric);
         let name = || format!("{:?}, {}, {}", self.shape, self.format, what());
         tally.judge(name, outcomes, &self.right);
     }

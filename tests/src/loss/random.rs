@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Tally, call};
+use inca_host_agent::protocol::Tensor;
+
+use super::{Group, Tally, call};
 use crate::fabric::{Call, Fabric, Faults, Job, LinkFaults, Node};
 use crate::inputs;
 use crate::rng::Rng;
@@ -42,7 +44,8 @@ impl Schedules {
     }
 
     /// Runs a schedule. One in four begins with a generation that a deadline ends in the middle; what that left on its way and in the
-    /// slots meets the next one.
+    /// slots meets the next one. In one of eight the generation changes and the same ranks go on, in another one a rank dies and the
+    /// others go on.
     pub fn run(&mut self, seed: u64, tally: &mut Tally) {
         let mut rng = Rng::of(&[seed, 0x105e]);
         let index = rng.below(self.fabrics.len());
@@ -69,13 +72,45 @@ impl Schedules {
         if rng.chance(1, 2) {
             calls.push(call(fabric, *format, !seed, 1));
         }
-        let outcomes = fabric.run(&calls);
+        let name = || format!("seed {seed}, {shape:?}, {format}");
+        let packets = rng.below(60) as u64;
         tally.schedules += 1;
-        tally.packets += fabric.sent().sent().values().sum::<u64>();
-        tally.packets_dropped += fabric.sent().lost();
-        let right: Vec<_> = calls.iter().map(|call| inputs::expected(call, fabric.chunk_words())).collect();
-        tally.judge(|| format!("seed {seed}, {shape:?}, {format}"), outcomes, &right);
+        match rng.below(8) {
+            // The generation changes, perhaps twice.
+            0 => {
+                fabric.begin(&calls, packets);
+                for _ in 0..1 + rng.below(2) {
+                    tally.changes += 1;
+                    tally.copied += fabric.change() as u64;
+                    fabric.deliver(calls.len(), rng.below(30) as u64);
+                }
+                let outcomes = fabric.finish(calls.len());
+                tally.judge(name, outcomes, &right(fabric, &calls));
+            }
+            // A rank dies, the others go on.
+            1 => {
+                let dead = rng.below(fabric.world());
+                let groups = calls.iter().map(|call| Group::new(call, dead, fabric.chunk_words()));
+                let groups: Vec<_> = groups.collect();
+                fabric.begin(&calls, packets);
+                fabric.kill(dead);
+                fabric.deliver(calls.len(), rng.below(30) as u64);
+                tally.changes += 1;
+                tally.copied += fabric.change() as u64;
+                let outcomes = fabric.finish(calls.len());
+                tally.note(name, Group::judge_all(&groups, fabric, outcomes));
+            }
+            _ => {
+                let outcomes = fabric.run(&calls);
+                tally.judge(name, outcomes, &right(fabric, &calls));
+            }
+        }
+        tally.count(fabric);
     }
+}
+
+fn right(fabric: &Fabric, calls: &[Call]) -> Vec<Tensor> {
+    calls.iter().map(|call| inputs::expected(call, fabric.chunk_words())).collect()
 }
 
 impl Default for Schedules {
