@@ -171,11 +171,11 @@ fn spread<S>(
                     }
                     failures = tally.failures.len();
                     if told.elapsed() > Duration::from_millis(200) {
-                        bar.inc(std::mem::take(&mut done));
+                        advance(bar, std::mem::take(&mut done));
                         told = Instant::now();
                     }
                 }
-                bar.inc(done);
+                advance(bar, done);
                 total.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).add(tally);
             });
         }
@@ -183,7 +183,17 @@ fn spread<S>(
     total.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Progress: a bar on a terminal, else nothing.
+/// Moves the bar; where there is none, each tenth of the way is a line.
+fn advance(bar: &ProgressBar, done: u64) {
+    let tenth = |position: u64| position * 10 / bar.length().unwrap_or(1).max(1);
+    let before = bar.position();
+    bar.inc(done);
+    if bar.is_hidden() && tenth(before) < tenth(before + done) {
+        eprintln!("{}: {} of {}", bar.message(), before + done, bar.length().unwrap_or(0));
+    }
+}
+
+/// Progress: a bar on a terminal.
 fn bar(what: &'static str, length: u64) -> ProgressBar {
     let target = if std::io::stderr().is_terminal() {
         ProgressDrawTarget::stderr()
