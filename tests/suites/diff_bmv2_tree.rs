@@ -1,9 +1,10 @@
 //! A tree of real BMv2 switches between host state machines in virtual time, each BMv2 beside an embedded twin that must send the same.
-//! Every packet is lost once, in a run of its own.
+//! Every packet is lost once, in a run of its own; after every packet the generation changes, or a rank dies.
 
 use inca_tests::bmv2::with_bmv2s;
 use inca_tests::fabric::{Call, Fabric, Faults, Job, LinkFaults, Node, switches_of};
 use inca_tests::inputs::{self, check};
+use inca_tests::loss::{self, Exchange, Tally};
 use inca_tests::target::{Embedded, Twins};
 use inca_wire::packet::Format;
 use std::time::Duration;
@@ -55,4 +56,21 @@ fn two_levels_of_f32() {
 #[test]
 fn hosts_and_a_switch_below_the_root() {
     every_single_loss_heals(&Node::Switch(vec![Node::Host, Node::leaf(2)]), Format::I32, 4);
+}
+
+/// After every packet: the same ranks go on, or one of them is dead; on the same switches, whose old entries are removed.
+#[test]
+fn generations_change_and_ranks_die() {
+    let (shape, format) = (Node::two_levels(&[2, 1]), Format::I32);
+    with_bmv2s(switches_of(&shape) as u16, |switches| {
+        let twins = (1..).zip(switches).map(|(id, bmv2)| Twins(Embedded::with_device_id(id), bmv2)).collect();
+        let job = Job { slots: 1, resend_interval_us: 0, ..Job::new(format) };
+        let mut exchange = Exchange::on(Fabric::with_switches(&shape, job, twins), shape, format, 2);
+        let mut tally = Tally::default();
+        loss::changes(&mut exchange, &mut tally, &[]);
+        loss::deaths(&mut exchange, &mut tally);
+        println!("{tally:?}");
+        assert!(tally.is_right(), "{:#?}", tally.failures);
+        assert!(tally.copied >= 10, "only {} chunks were handed over", tally.copied);
+    });
 }

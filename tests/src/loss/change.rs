@@ -5,10 +5,11 @@ use inca_host_agent::protocol::{OperationError, Part, Tensor};
 use super::{Exchange, Tally};
 use crate::fabric::{Call, Fabric, Faults, Outcomes, Stuck};
 use crate::inputs;
+use crate::target::Target;
 
 /// Changes the generation after every packet of the exchange, with all ranks: once with what is on its way lost, once with it
 /// arriving in the new generation; and once more after so many further packets as `again` says.
-pub fn changes(exchange: &mut Exchange, tally: &mut Tally, again: &[u64]) {
+pub fn changes<T: Target>(exchange: &mut Exchange<T>, tally: &mut Tally, again: &[u64]) {
     for after in 0..exchange.usual_packets() {
         for (lose, then) in
             [(true, None), (false, None)].into_iter().chain(again.iter().map(|then| (false, Some(*then))))
@@ -39,7 +40,7 @@ pub fn changes(exchange: &mut Exchange, tally: &mut Tally, again: &[u64]) {
 }
 
 /// Each rank dies after every packet of the exchange; the others go on.
-pub fn deaths(exchange: &mut Exchange, tally: &mut Tally) {
+pub fn deaths<T: Target>(exchange: &mut Exchange<T>, tally: &mut Tally) {
     for dead in 0..exchange.fabric.world() {
         let group = Group::new(&exchange.calls[0], dead, exchange.fabric.chunk_words());
         for after in 0..exchange.usual_packets() {
@@ -79,7 +80,7 @@ impl Group {
     /// All survivors must have the same bits, and each part must be the sum that it says; `groups` has one for each call.
     pub(super) fn judge_all(
         groups: &[Self],
-        fabric: &Fabric,
+        fabric: &Fabric<impl Target>,
         outcomes: Result<Outcomes, Stuck>,
     ) -> Result<Result<(), String>, Stuck> {
         let outcomes = outcomes?;
@@ -87,7 +88,7 @@ impl Group {
         Ok(judged.find(Result::is_err).unwrap_or(Ok(())))
     }
 
-    fn judge(&self, fabric: &Fabric, call: usize, outcomes: &Outcomes) -> Result<(), String> {
+    fn judge(&self, fabric: &Fabric<impl Target>, call: usize, outcomes: &Outcomes) -> Result<(), String> {
         let mut first: Option<(Vec<u32>, &[Part])> = None;
         for rank in fabric.members() {
             let parts = fabric.parts(*rank, call);

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::fabric::{Call, Direction, Fabric, Faults, Job, Node, Outcomes, PacketId, Stuck};
 use crate::inputs;
+use crate::target::{Embedded, Target};
 use inca_host_agent::protocol::Tensor;
 use inca_wire::packet::Format;
 
@@ -79,7 +80,7 @@ impl Tally {
     }
 
     /// The packets of a run.
-    fn count(&mut self, fabric: &Fabric) {
+    fn count<T: Target>(&mut self, fabric: &Fabric<T>) {
         self.packets += fabric.sent().sent().values().sum::<u64>();
         self.packets_dropped += fabric.sent().lost();
     }
@@ -109,10 +110,10 @@ impl Tally {
 
 /// A fabric, and one call that its ranks make again and again.
 #[derive(Debug)]
-pub struct Exchange {
+pub struct Exchange<T = Embedded> {
     shape: Node,
     format: Format,
-    fabric: Fabric,
+    fabric: Fabric<T>,
     calls: [Call; 1],
     right: [Tensor; 1],
     /// Packets of each direction of each link when nothing is lost.
@@ -126,6 +127,13 @@ impl Exchange {
     /// If a switch refuses an entry.
     pub fn new(shape: Node, format: Format, slots: u32, chunks: usize) -> Self {
         let fabric = Fabric::new(&shape, Job { slots, ..Job::new(format) });
+        Self::on(fabric, shape, format, chunks)
+    }
+}
+
+impl<T: Target> Exchange<T> {
+    /// A call of so many chunks on this fabric, which has that shape and number format.
+    pub fn on(fabric: Fabric<T>, shape: Node, format: Format, chunks: usize) -> Self {
         let calls = [call(&fabric, format, 7, chunks)];
         let right = [inputs::expected(&calls[0], fabric.chunk_words())];
         let mut exchange = Self { shape, format, fabric, calls, right, usual: BTreeMap::new() };
@@ -155,7 +163,7 @@ impl Exchange {
 }
 
 /// A sum of seeded tensors of so many chunks, the last one short.
-fn call(fabric: &Fabric, format: Format, seed: u64, chunks: usize) -> Call {
+fn call<T: Target>(fabric: &Fabric<T>, format: Format, seed: u64, chunks: usize) -> Call {
     let elements = format.lanes_per_word() * usize::from(fabric.chunk_words()) * chunks - 3;
     Call::sum(match format {
         Format::I32 => inputs::i32s(seed, fabric.world(), elements),
