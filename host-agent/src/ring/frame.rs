@@ -67,8 +67,11 @@ impl Head {
     }
 }
 
-/// The first frame of the bytes and how long it is; `None` if it is not all there.
-pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Head, &[u8], usize)>, Lost> {
+/// A frame's header and body, and how long it is.
+pub(super) type Parsed<'a> = (Head, &'a [u8], usize);
+
+/// The first frame of the bytes; `None` if it is not all there.
+pub(super) fn parse(bytes: &[u8]) -> Result<Option<Parsed<'_>>, Lost> {
     let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
     let broken = |what: String| Err(Lost::Garbage(what));
     if header[..4] != MAGIC {

@@ -408,9 +408,9 @@ fn leaving_after_the_last_operation_disturbs_nobody() {
         let mut left = [false; 3];
         while left.contains(&false) {
             let moved = net.step();
-            for rank in 0..3 {
-                if !left[rank] && !net.done[rank].is_empty() {
-                    left[rank] = true;
+            for (rank, left) in left.iter_mut().enumerate() {
+                if !*left && !net.done[rank].is_empty() {
+                    *left = true;
                     net.rings[rank].as_mut().expect("alive").leave();
                 }
             }
