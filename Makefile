@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build p4 test test-unit test-property test-golden test-diff test-net test-loss lint fmt demo perf check up doctor \
-        bench-loss bench-dataplane fuzz clean
+        bench-loss bench-recovery bench-dataplane fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -86,6 +86,9 @@ doctor: ## what this machine can and can't do
 
 bench-loss: build ## goodput at 0 and at 10 % loss on every link, on both switches, every element compared
 	@$(INCANET) loss $(ARGS)
+
+bench-recovery: build ## time to notice and to go on after failures of ranks, switches and links, on both switches
+	@$(INCANET) recovery $(ARGS)
 
 bench-dataplane: ## measure the P4 program's packet rates (see bench/)
 	cargo run --release -p inca-bench --bin bench-dataplane -- $(ARGS)

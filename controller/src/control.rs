@@ -43,6 +43,9 @@ const SWITCH_EVENTS: usize = 1024;
 /// Changes of the topology that come within this time are worked up together.
 const SETTLE: Duration = Duration::from_millis(20);
 
+/// How long a switch may take to remove entries before it is left to itself.
+const REMOVAL: Duration = Duration::from_secs(1);
+
 /// Time between two looks at whether everything is ready.
 const READY_LOOK: Duration = Duration::from_millis(50);
 
@@ -510,11 +513,18 @@ async fn install(job: JobId, nodes: Vec<(SwitchHandle, Vec<Entry>)>) -> Done {
 
 /// A switch that is away loses the entries when it comes back.
 async fn remove(job: JobId, switches: Vec<SwitchHandle>) -> Done {
+    let mut removals = JoinSet::new();
     for switch in switches {
-        if let Err(error) = switch.apply(Section::Job(job), Vec::new(), false).await {
-            tracing::warn!(%error, job, "entries are not removed yet");
-        }
+        removals.spawn(async move {
+            // Whatever is installed there later comes after it.
+            match tokio::time::timeout(REMOVAL, switch.apply(Section::Job(job), Vec::new(), false)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::warn!(%error, job, "entries are not removed yet"),
+                Err(_) => tracing::warn!(job, "a switch does not answer: entries are not removed yet"),
+            }
+        });
     }
+    while removals.join_next().await.is_some() {}
     Done::Removed { job }
 }
 

@@ -24,9 +24,11 @@ use crate::program::Reason;
 mod tests;
 
 /// Ports without a known link are probed in every so many rounds, after the first few rounds of a switch.
-const IDLE_ROUNDS: u64 = 4;
+const IDLE_ROUNDS: u64 = 10;
 /// Rounds after a switch came up in which all its ports are probed.
-const EAGER_ROUNDS: u64 = 3;
+const EAGER_ROUNDS: u64 = 5;
+/// Rounds in which ports that lost their link are probed like links: it may come back.
+const MOURNING_ROUNDS: u64 = 300;
 /// How many rounds an address that was asked for, and that nobody has, is looked for.
 const SEARCH_ROUNDS: u32 = 20;
 /// Addresses looked for at a time: what hosts ask for is not to be trusted.
@@ -91,6 +93,8 @@ pub struct Discovery {
     switches: BTreeMap<DeviceId, Switch>,
     /// Directions of links by the receiving port.
     links: BTreeMap<Port, Link>,
+    /// Ports that lost their link, and the round in which they become ports like others.
+    lost: BTreeMap<Port, u64>,
     hosts: BTreeMap<Ipv4Addr, Host>,
     /// Addresses asked for that nobody has: who asked, and rounds left.
     searches: BTreeMap<Ipv4Addr, (Arp, u32)>,
@@ -148,6 +152,7 @@ impl Discovery {
                 })
                 .collect(),
             links: BTreeMap::new(),
+            lost: BTreeMap::new(),
             hosts: inventory
                 .hosts
                 .iter()
@@ -255,6 +260,9 @@ impl Discovery {
 
     fn drop_link(&mut self, to: Port, actions: &mut Vec<Action>) {
         if let Some(link) = self.links.remove(&to) {
+            for end in [link.from, to] {
+                self.lost.insert(end, self.round + MOURNING_ROUNDS);
+            }
             actions.push(Action::Report(Change::LinkDown(link.from, to)));
         }
     }
@@ -273,7 +281,10 @@ impl Discovery {
         for to in silent {
             self.drop_link(to, actions);
         }
-        let senders: BTreeSet<Port> = self.links.values().map(|link| link.from).collect();
+        let round = self.round;
+        self.lost.retain(|_, until| round < *until);
+        let mut senders: BTreeSet<Port> = self.links.values().map(|link| link.from).collect();
+        senders.extend(self.lost.keys());
         let idle_too = self.round.is_multiple_of(IDLE_ROUNDS);
         let mut probes = Vec::new();
         for (&device, switch) in self.switches.iter().filter(|(_, switch)| switch.is_up) {

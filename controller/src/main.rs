@@ -36,7 +36,7 @@ use cli::status::StatusArgs;
   listen: [127.0.0.1:50051]
   service_subnet: 10.255.0.0/16        # service address of device d: address number d
   announce_address: 10.255.255.254     # default: the subnet's last one
-  discovery: {ports: 32, probe_interval_ms: 1000, link_timeout_ms: 3500}
+  discovery: {ports: 32, probe_interval_ms: 200, link_timeout_ms: 1400}
   trees: {slots_per_tree: 16, stripes: 1, resend_interval_ms: 3, leave_linger_ms: 1500}
   failure: {attach_grace_ms: 500, report_timeout_ms: 2000, patience_ms: 8000}
   # Instead of the program built in:

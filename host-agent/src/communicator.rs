@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use inca_wire::packet::packet_len;
 
 use crate::protocol::{
-    Account, Closed, Collective, Dtype, EndpointConfig, OperationSpec, ReduceOp, StartError, Stats, Tensor,
+    Account, Closed, Collective, Dtype, EndpointConfig, OperationSpec, Part, ReduceOp, StartError, Stats, Tensor,
 };
 use crate::transport::{
     self, AllreduceError, Call, DataInterface, DriverError, Engine, LentTensor, block_on,
@@ -105,6 +105,12 @@ impl Communicator {
     /// The ranks of the group, now, in order: without those that died, if it was joined with [`OnFailure::Shrink`].
     pub fn members(&self) -> Vec<u32> {
         self.driver.membership().1.to_vec()
+    }
+
+    /// What the output of the operation that succeeded last holds: several parts if ranks died meanwhile and the others went on
+    /// (see [`OnFailure::Shrink`]). Empty before the first one.
+    pub fn last_parts(&self) -> Vec<Part> {
+        self.driver.parts()
     }
 
     /// The generation that the group is in now.

@@ -34,7 +34,7 @@ pub(crate) use codec::divide_to_even;
 pub use batch::{OutgoingPacket, TransmitBatch};
 pub use config::{EndpointConfig, TreeConfig, Tuning};
 pub use endpoint::{Completion, Endpoint, NextGeneration, Rejected};
-pub use error::{ChangeError, Closed, ConfigError, MissingRanks, OperationError, Stall, StartError};
+pub use error::{ChangeError, Closed, ConfigError, MissingRanks, OperationError, Stall, Stalled, StartError};
 pub use kept::{Account, KeptChunk};
 pub use operation::{Collective, OperationId, OperationSpec, OperationText, Part, ReduceOp};
 pub use rtt::RtoBounds;

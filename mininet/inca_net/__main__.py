@@ -5,6 +5,7 @@ inca-net run    --workers 2,2 -- COMMAND ...            a command on every host,
 inca-net perf   --workers 5,1,2 --loss 0.05             inca-agent perf on every host
 inca-net check  --workers 2,2                           ping and TCP between hosts while a job runs
 inca-net loss   --losses 0,0.1                          what loss on every link costs, on every switch there is
+inca-net recovery --workers 2,1                         what failures cost, on every switch there is
 inca-net demo                                           trains on eight workers, sweeps sizes, counts bytes
 inca-net doctor                                         what this machine can and can't do
 """
@@ -81,6 +82,11 @@ def parser() -> argparse.ArgumentParser:
     loss.add_argument("--iterations", type=int, default=3, help="operations each (default: 3)")
     loss.add_argument("--report", type=Path, help="where the figures go (default: target/reports/bench-loss.json)")
     loss.add_argument("--json", action="store_true", help="print the report as JSON instead of a table")
+
+    recovery = add_network_command(commands, "recovery", "what failures cost, on every switch there is", run_recovery)
+    recovery.add_argument("--bytes", type=int, default=1 << 24, help="of the sum that is disturbed (default: 16 MiB)")
+    recovery.add_argument("--report", type=Path, help="where the figures go (default: target/reports/bench-recovery.json)")
+    recovery.add_argument("--json", action="store_true", help="print the report as JSON instead of a table")
 
     demo = add_network_command(commands, "demo", "trains on eight workers, sweeps sizes, counts bytes", run_demo)
     demo.add_argument("--steps", type=int, default=60, help="training steps (default: 60)")
@@ -308,6 +314,40 @@ def run_loss(arguments: argparse.Namespace) -> int:
             return 1
 
     return isolated(arguments.name or network.name, inside, arguments.time_limit)
+
+
+def run_recovery(arguments: argparse.Namespace) -> int:
+    """recovery: see recovery.py; a network for every event."""
+    for option in ("file", "topology", "spines", "mtu", "loss", "rate"):
+        if getattr(arguments, option) is not None:
+            raise TopologyError(f"--{option}: recovery has networks of its own, only --workers is yours")
+    problem = doctor.why_not()
+    if problem:
+        print(f"inca-net: {problem}", file=sys.stderr)
+        return 1
+    from . import loss, recovery
+    from .emulation import Settings
+    from .nodes import ROOT, MissingProgramError
+    from .processes import ComponentError, JobError
+
+    workers = topology.parse_workers(arguments.workers or "2,1")
+    run_dir = arguments.run_dir or ROOT / "target" / "net" / (arguments.name or "recovery")
+    settings = [Settings(switch=kind, run_dir=run_dir) for kind in loss.switches(arguments.switch)]
+    try:
+        for each in settings:
+            each.check()
+    except (ValueError, MissingProgramError) as error:
+        print(f"inca-net: {error}", file=sys.stderr)
+        return EXIT_USAGE
+
+    def inside() -> int:
+        try:
+            return recovery.run(settings, workers, arguments)
+        except (ComponentError, JobError) as error:
+            print(f"inca-net: {error}", file=sys.stderr)
+            return 1
+
+    return isolated(arguments.name or "recovery", inside, arguments.time_limit)
 
 
 def run_demo(arguments: argparse.Namespace) -> int:

@@ -22,7 +22,8 @@ fn defaults_are_filled_in() {
     assert_eq!(inventory.listen, ["127.0.0.1:50051".parse().unwrap()]);
     assert_eq!(inventory.announce_address, inca_wire::address::ANNOUNCE_ADDRESS);
     assert_eq!(inventory.trees.slots_per_tree, 16);
-    assert_eq!(inventory.discovery.link_timeout, Duration::from_millis(3500));
+    assert_eq!(inventory.discovery.link_timeout, Duration::from_millis(1400));
+    assert_eq!(inventory.failure.attach_grace, Duration::from_millis(500));
     let s2 = &inventory.switches[1];
     assert_eq!((s2.device_id, s2.service_address), (2, inca_wire::address::service_address(2)));
     assert_eq!(s2.ports, (1..=32).collect::<Vec<_>>());
@@ -40,10 +41,15 @@ service_subnet: 172.16.0.0/24
 announce_address: 172.16.1.1
 discovery: {ports: 8, probe_interval_ms: 100, link_timeout_ms: 250}
 trees: {slots_per_tree: 64, stripes: 2, resend_interval_ms: 5, leave_linger_ms: 0}
+failure: {attach_grace_ms: 1, report_timeout_ms: 2, patience_ms: 3}
 pipeline: {json: a.json, p4info: a.txtpb}
 ";
     let inventory = parse(text).unwrap();
     assert_eq!(inventory.switches[0].ports, [1, 3]);
+    let milliseconds = Duration::from_millis;
+    let failure = inventory.failure;
+    assert_eq!((failure.attach_grace, failure.report_timeout), (milliseconds(1), milliseconds(2)));
+    assert_eq!(failure.patience, milliseconds(3));
     assert_eq!(inventory.switches[0].service_address, Ipv4Addr::new(172, 16, 0, 7));
     assert_eq!(inventory.hosts[0].port, 3);
     assert_eq!(inventory.listen.len(), 2);

@@ -194,14 +194,14 @@ impl Place<'_> {
         let interval = self.number(
             discovery.probe_interval_ms.as_ref(),
             "discovery.probe_interval_ms",
-            1000,
+            200,
             10,
             60_000,
         )?;
         let timeout = self.number(
             discovery.link_timeout_ms.as_ref(),
             "discovery.link_timeout_ms",
-            interval * 7 / 2,
+            interval * 7,
             interval * 2,
             3_600_000,
         )?;

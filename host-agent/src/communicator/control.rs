@@ -357,6 +357,10 @@ impl Session {
                 member: narrow("member", tree.member)?,
                 slots: tree.slots,
                 leaf_children: tree.leaf_children.iter().map(|child| child.ranks.clone()).collect(),
+                leaf: match tree.leaf.as_str() {
+                    "" => String::new(),
+                    leaf => format!("{leaf} port {}", tree.leaf_port),
+                },
             });
         }
         let config = EndpointConfig {

@@ -36,6 +36,8 @@ pub struct TreeConfig {
     pub slots: u32,
     /// Per child bit of the leaf switch the ranks below it, to name who is missing; empty if unknown.
     pub leaf_children: Vec<Vec<u32>>,
+    /// The leaf switch and this host's port there, in words, for errors; empty if unknown.
+    pub leaf: String,
 }
 
 /// Pacing of an endpoint.

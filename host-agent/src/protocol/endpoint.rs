@@ -53,6 +53,8 @@ pub struct Endpoint<B> {
     stopped: Option<String>,
     /// The ranks of the group, in order.
     members: Arc<[u32]>,
+    /// Ranks that a chunk waits for, as the controller told.
+    missing: Option<(u64, Vec<u32>)>,
     /// Answer to the latest probe.
     probed: Option<ProbeAnswer>,
     /// The tree to be asked first for packets.
@@ -127,6 +129,7 @@ impl<B: TensorBuffer> Endpoint<B> {
             closed: None,
             stopped: None,
             members: (0..config.world_size).collect(),
+            missing: None,
             probed: None,
             turn: 0,
             stats: Stats::default(),

@@ -267,6 +267,17 @@ pub enum ChangeError {
     Config(Box<ConfigError>),
 }
 
+/// A chunk that does not finish, told to the controller while it lasts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stalled {
+    /// The chunk, counted over all operations.
+    pub chunk: u64,
+    /// Times it was sent.
+    pub transmissions: u32,
+    /// Ranks that are missing at this rank's own leaf.
+    pub missing: Vec<u32>,
+}
+
 /// What an endpoint knows about a chunk that does not finish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stall {
@@ -281,6 +292,8 @@ pub enum Stall {
     Silent {
         /// Times it was sent.
         transmissions: u32,
+        /// The leaf and this host's port there, if known.
+        leaf: String,
     },
     /// The hosts' ring waits for another rank, if it is known for which.
     Ring {
@@ -305,8 +318,9 @@ impl fmt::Display for Stall {
         match self {
             Self::Stopped { reason } => write!(f, "waits for new trees: {reason}"),
             Self::NotSent => f.write_str("was not sent yet"),
-            Self::Silent { transmissions } => {
-                write!(f, "was sent {transmissions} times without any answer from the leaf switch")
+            Self::Silent { transmissions, leaf } => {
+                write!(f, "was sent {transmissions} times without any answer from the leaf switch")?;
+                if leaf.is_empty() { Ok(()) } else { write!(f, " ({leaf})") }
             }
             Self::Ring { missing: None } => f.write_str("is still on its way around the ring of hosts"),
             Self::Ring { missing: Some(rank) } => write!(f, "waits in the ring of hosts for rank {rank}"),

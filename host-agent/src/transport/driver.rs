@@ -16,7 +16,7 @@ use super::call::{AllreduceError, Call};
 use super::socket::DataSocket;
 use crate::protocol::{
     Account, ChangeError, Closed, Completion, ConfigError, Endpoint, EndpointConfig, KeptChunk,
-    NextGeneration, OperationSpec, Stats, TransmitBatch,
+    NextGeneration, OperationSpec, Part, Stalled, Stats, TransmitBatch,
 };
 
 const SOCKET: Token = Token(0);
@@ -58,6 +58,10 @@ enum Command {
     Kept(Vec<(usize, u32)>, oneshot::Sender<Vec<KeptChunk>>),
     /// Goes on in a later generation, with the trees' service addresses, after taking over chunks.
     Resume(Box<NextGeneration>, Vec<SocketAddr>, Vec<KeptChunk>, oneshot::Sender<Result<(), ChangeError>>),
+    /// Asks what does not finish.
+    Stalled(oneshot::Sender<Option<Stalled>>),
+    /// Tells whom the group waits for.
+    Missing(Vec<u32>),
     /// Ends the generation, after taking over chunks.
     Close(Closed, Vec<KeptChunk>),
     /// Ends it because the caller leaves, and tells what was done.
@@ -82,6 +86,8 @@ struct Shared {
     closed: Option<Closed>,
     generation: u32,
     members: Arc<[u32]>,
+    /// What the operation that succeeded last holds.
+    parts: Vec<Part>,
 }
 
 /// Told once when the generation has ended for the endpoint, with what was done in it.
@@ -166,6 +172,21 @@ impl DriverHandle {
     /// What is kept of slots, given as tree and slot.
     pub(crate) async fn kept(&self, slots: Vec<(usize, u32)>) -> Vec<KeptChunk> {
         self.ask(|reply| Command::Kept(slots, reply)).await.unwrap_or_default()
+    }
+
+    /// What does not finish, if anything.
+    pub(crate) async fn stalled(&self) -> Option<Stalled> {
+        self.ask(Command::Stalled).await.flatten()
+    }
+
+    /// Whom the group waits for.
+    pub(crate) fn note_missing(&self, ranks: Vec<u32>) {
+        self.command(Command::Missing(ranks));
+    }
+
+    /// What the operation that succeeded last holds.
+    pub(crate) fn parts(&self) -> Vec<Part> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).parts.clone()
     }
 
     /// Goes on in a later generation.
@@ -292,6 +313,10 @@ impl Driver {
                     self.forget_batch();
                     let _ = reply.send(finished);
                 }
+                Ok(Command::Stalled(reply)) => {
+                    let _ = reply.send(self.endpoint.stalled());
+                }
+                Ok(Command::Missing(ranks)) => self.endpoint.note_missing(ranks),
                 Ok(Command::Kept(slots, reply)) => {
                     let kept = slots.into_iter().filter_map(|(tree, slot)| self.endpoint.kept(tree, slot));
                     let _ = reply.send(kept.collect());
@@ -389,7 +414,10 @@ impl Driver {
                 shared.closed = self.endpoint.closed().cloned();
             }
         }
-        while let Some(Completion { buffer, result, .. }) = self.endpoint.poll_completion() {
+        while let Some(Completion { buffer, result, parts, .. }) = self.endpoint.poll_completion() {
+            if result.is_ok() {
+                self.shared.lock().unwrap_or_else(PoisonError::into_inner).parts = parts;
+            }
             buffer.finish(result.map_err(AllreduceError::from));
         }
         if let Some(closed) = self.endpoint.closed()

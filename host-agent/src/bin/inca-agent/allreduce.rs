@@ -21,6 +21,10 @@ struct Report {
     /// Why there was no tree and the hosts were a ring; null: trees.
     fallback: Option<String>,
     generation: u32,
+    /// The group's ranks at the end.
+    members: Vec<u32>,
+    /// Which ranks the elements of the last output hold.
+    parts: Vec<PartReport>,
     dtype: String,
     op: String,
     count: usize,
@@ -31,6 +35,13 @@ struct Report {
     wrong: u64,
     #[serde(flatten)]
     counters: Counters,
+}
+
+#[derive(Debug, Serialize)]
+struct PartReport {
+    first: u64,
+    end: u64,
+    ranks: Vec<u32>,
 }
 
 pub(crate) fn run(args: &AllreduceArgs) -> Result<(), Failure> {
@@ -68,7 +79,11 @@ pub(crate) fn run(args: &AllreduceArgs) -> Result<(), Failure> {
     }
     let counters = Counters::of(&group);
     let fallback = assignment.fallback.clone();
+    let (members, generation, parts) = (group.members(), group.generation(), group.last_parts());
     crate::leave(group);
+    if parts.iter().any(|part| part.ranks.len() < args.join.world as usize) {
+        tracing::warn!(job = args.join.job, ?members, "ranks died: the output does not hold all of them everywhere");
+    }
 
     let model = Group::of(&args.join, &args.operation, fallback.is_some());
     let outcome = check::compare(&model, &output, args.check);
@@ -82,7 +97,16 @@ pub(crate) fn run(args: &AllreduceArgs) -> Result<(), Failure> {
         world: args.join.world,
         levels: assignment.levels,
         fallback,
-        generation: assignment.config.generation,
+        generation,
+        members,
+        parts: parts
+            .iter()
+            .map(|part| PartReport {
+                first: part.elements.start,
+                end: part.elements.end,
+                ranks: part.ranks.to_vec(),
+            })
+            .collect(),
         dtype: dtype.to_string(),
         op: op.to_string(),
         count,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use inca_host_agent::communicator::{Fallback, JoinOptions};
+use inca_host_agent::communicator::{Fallback, JoinOptions, OnFailure};
 use inca_host_agent::{Dtype, ReduceOp};
 
 /// One rank of an inca job: joins through the controller, sums tensors inside the switches.
@@ -103,6 +103,9 @@ pub(crate) struct JoinArgs {
     /// of the hosts over TCP, and say so; the same on all ranks
     #[arg(long, value_enum, default_value_t = FallbackArg::Error)]
     pub(crate) fallback: FallbackArg,
+    /// What becomes of the group when a rank dies, the same on all ranks
+    #[arg(long, value_enum, default_value_t = OnFailureArg::Abort)]
+    pub(crate) on_failure: OnFailureArg,
     /// Slots in flight at first; a loss halves them
     #[arg(long, default_value_t = 16, value_name = "SLOTS")]
     pub(crate) window: usize,
@@ -266,6 +269,14 @@ pub(crate) enum CheckArg {
     None,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnFailureArg {
+    /// It ends for all ranks, with an error that names the dead one
+    Abort,
+    /// The others go on without it; the report says what the results hold
+    Shrink,
+}
+
 impl JoinArgs {
     /// The library's form of these options.
     pub(crate) fn options(&self, dtype: Dtype, seed: u64) -> JoinOptions {
@@ -277,6 +288,10 @@ impl JoinArgs {
         options.interface.clone_from(&self.interface);
         options.timeout = self.join_timeout;
         options.fallback = self.fallback.into();
+        options.on_failure = match self.on_failure {
+            OnFailureArg::Abort => OnFailure::Abort,
+            OnFailureArg::Shrink => OnFailure::Shrink,
+        };
         options.tuning.window.start = self.window;
         options.tuning.window.max = self.max_window;
         options.tuning.seed = seed;

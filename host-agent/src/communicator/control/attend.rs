@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use inca_p4runtime::northbound::controller_client::ControllerClient;
 use inca_p4runtime::northbound::{
-    self, HandOverRequest, JoinEvent, JoinRequest, LeaveRequest, ReportRequest, join_event::Event,
+    self, HandOverRequest, JoinEvent, JoinRequest, LeaveRequest, ReportRequest, StalledRequest, join_event::Event,
 };
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
@@ -20,6 +20,8 @@ use crate::transport::Engine;
 
 /// How long leaving may take.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Between looks at whether a chunk does not finish.
+const STALL_LOOK: Duration = Duration::from_millis(500);
 /// How long the controller may take to answer.
 const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -36,6 +38,8 @@ struct Member<'a> {
     attempt: u32,
     /// Stopped, and not in a new generation yet.
     stopped: bool,
+    /// The chunk that did not finish when last looked at.
+    stalled: Option<u64>,
 }
 
 impl Session {
@@ -49,11 +53,14 @@ impl Session {
         mut inbox: mpsc::UnboundedReceiver<Request>,
     ) {
         let attempt = driver.membership().0;
-        let mut member = Member { session: self, driver, slots, attempt, stopped: false };
+        let mut member = Member { session: self, driver, slots, attempt, stopped: false, stalled: None };
         let mut connection = (client, stream);
+        let mut look = tokio::time::interval(STALL_LOOK);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             let (client, stream) = &mut connection;
             tokio::select! {
+                _ = look.tick() => member.look(client).await,
                 event = stream.message() => {
                     let reason = match event {
                         Ok(Some(JoinEvent { event: Some(event) })) => {
@@ -119,6 +126,7 @@ impl Member<'_> {
             }
             Event::Waiting(waiting) if !waiting.missing_ranks.is_empty() => {
                 tracing::warn!(job, rank, missing = ?waiting.missing_ranks, "the group waits for ranks");
+                self.driver.note_missing(waiting.missing_ranks);
             }
             Event::Closed(closed) => {
                 let (closed, copies) = convert::closed(closed);
@@ -129,6 +137,22 @@ impl Member<'_> {
             _ => {}
         }
         ControlFlow::Continue(())
+    }
+
+    /// Tells the controller of a chunk that has not finished since it was looked at last.
+    async fn look(&mut self, client: &mut ControllerClient<Channel>) {
+        let stalled = self.driver.stalled().await;
+        let before = std::mem::replace(&mut self.stalled, stalled.as_ref().map(|stalled| stalled.chunk));
+        let Some(stalled) = stalled.filter(|stalled| before == Some(stalled.chunk)) else { return };
+        let request = StalledRequest {
+            job: self.session.options.job.clone(),
+            group: self.session.options.group.clone(),
+            rank: self.session.options.rank,
+            generation: self.driver.membership().0,
+            chunk: stalled.chunk,
+            missing_ranks: stalled.missing,
+        };
+        told("stall", timeout(CALL_TIMEOUT, client.stalled(request)).await);
     }
 
     /// Goes on in the generation that the controller opened.

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::super::error::{Closed, MissingRanks, OperationError, Stall};
+use super::super::error::{Closed, MissingRanks, OperationError, Stall, Stalled};
 use super::super::operation::{OperationId, OperationText};
 use super::super::tensor::TensorBuffer;
 use super::super::tree::SlotState;
@@ -77,6 +77,30 @@ impl<B: TensorBuffer> Endpoint<B> {
         self.close(closed);
     }
 
+    /// The lowest chunk in flight, if it was sent more than once.
+    pub fn stalled(&self) -> Option<Stalled> {
+        if self.closed.is_some() || self.stopped.is_some() {
+            return None;
+        }
+        let stripes = self.trees.len() as u64;
+        let entry = self.operations.iter().find(|entry| entry.operation.is_some())?;
+        let (chunk, stall) = self.first_unfinished(entry);
+        let chunk = entry.first_chunk + u64::from(chunk);
+        let tree = &self.trees[(chunk % stripes) as usize];
+        let transmissions = tree.transmissions(tree.slot_of(chunk / stripes));
+        let missing = match stall {
+            Stall::Waiting { missing, .. } => missing.certain,
+            Stall::Silent { .. } => Vec::new(),
+            Stall::NotSent | Stall::Stopped { .. } => return None,
+        };
+        (transmissions > 1).then_some(Stalled { chunk, transmissions, missing })
+    }
+
+    /// Whom the group waits for, as the controller has found out; true as long as the same chunk does not finish.
+    pub fn note_missing(&mut self, ranks: Vec<u32>) {
+        self.missing = self.stalled().map(|stalled| (stalled.chunk, ranks));
+    }
+
     /// An operation's first unfinished chunk, and what is known of it.
     pub(super) fn first_unfinished(&self, entry: &Entry<B>) -> (u32, Stall) {
         let stripes = self.trees.len() as u64;
@@ -103,11 +127,20 @@ impl<B: TensorBuffer> Endpoint<B> {
             }
             _ if slot.state != SlotState::InFlight => Stall::NotSent,
             Some(ProbeAnswer { contributions, children, .. }) => {
-                let missing =
-                    Box::new(MissingRanks::of(&tree.config.leaf_children, children, self.config.world_size));
+                let mut missing =
+                    MissingRanks::of(&tree.config.leaf_children, children, self.config.world_size);
+                if let Some((of, ranks)) = &self.missing
+                    && *of == chunk
+                {
+                    missing = MissingRanks { certain: ranks.clone(), some_of: Vec::new() };
+                }
+                let missing = Box::new(missing);
                 Stall::Waiting { contributions, world_size: self.config.world_size, children, missing }
             }
-            None => Stall::Silent { transmissions: tree.transmissions(slot_index) },
+            None => Stall::Silent {
+                transmissions: tree.transmissions(slot_index),
+                leaf: tree.config.leaf.clone(),
+            },
         };
         ((chunk - entry.first_chunk) as u32, stall)
     }

@@ -27,7 +27,7 @@ fn an_unanswered_operation_fails_at_its_deadline() {
     else {
         panic!("{:?}", completion.result)
     };
-    assert!(matches!(stall, Stall::Silent { transmissions: 10.. }), "{stall:?}");
+    assert!(matches!(stall, Stall::Silent { transmissions: 10.., .. }), "{stall:?}");
     assert_eq!(completion.buffer, Tensor::I32(vec![1; 1000]), "the input is as it was");
     let text = completion.result.as_ref().expect_err("deadline").to_string();
     for part in ["job test", "allreduce 0", "0 of 16 chunks", "chunk 0", "leaf switch"] {

@@ -179,6 +179,7 @@ impl Network {
                     member: rank as u16,
                     slots: plan.slots,
                     leaf_children: ranks_below(&plan, plan.hosts[rank]),
+                    leaf: String::new(),
                 };
                 let millis = Duration::from_millis;
                 let config = EndpointConfig {
