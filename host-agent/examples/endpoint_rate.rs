@@ -19,7 +19,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         generation: 1,
         format: Format::Bfp16,
         chunk_words: words,
-        trees: vec![TreeConfig { tree_id: 1, member: 0, slots: 128, leaf_children: Vec::new(), leaf: String::new() }],
+        trees: vec![TreeConfig {
+            tree_id: 1,
+            member: 0,
+            slots: 128,
+            leaf_children: Vec::new(),
+            leaf: String::new(),
+        }],
         tuning: Tuning::default(),
     };
     let elements = megabytes * 1_000_000 / 4;

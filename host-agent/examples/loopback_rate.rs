@@ -36,7 +36,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         generation: 1,
         format: Format::Bfp16,
         chunk_words: words,
-        trees: vec![TreeConfig { tree_id: 1, member: 0, slots: 256, leaf_children: Vec::new(), leaf: String::new() }],
+        trees: vec![TreeConfig {
+            tree_id: 1,
+            member: 0,
+            slots: 256,
+            leaf_children: Vec::new(),
+            leaf: String::new(),
+        }],
         tuning,
     };
     let group = Communicator::assigned(config, 0, UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?, vec![address])?;

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use inca_wire::packet::packet_len;
 
 use crate::protocol::{
-    Account, Closed, Collective, Dtype, EndpointConfig, OperationSpec, Part, ReduceOp, StartError, Stats, Tensor,
+    Account, Closed, Collective, Dtype, EndpointConfig, OperationSpec, Part, ReduceOp, StartError, Stats,
+    Tensor,
 };
 use crate::transport::{
     self, AllreduceError, Call, DataInterface, DriverError, Engine, LentTensor, block_on,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::call::{AllreduceError, Call};
 use super::driver::DriverHandle;
-use crate::protocol::{Account, ChangeError, Closed, KeptChunk, NextGeneration, OperationSpec, Stats};
+use crate::protocol::{Account, ChangeError, Closed, KeptChunk, NextGeneration, OperationSpec, Part, Stalled, Stats};
 use crate::ring::driver::RingHandle;
 
 /// A handle on the thread that does it; cheap to clone.
@@ -68,6 +68,30 @@ impl Engine {
         match self {
             Self::Tree(driver) => driver.resume(next, trees, copies).await,
             Self::Ring(_) => Ok(()),
+        }
+    }
+
+    /// What does not finish, if anything; a ring tells by its deadline only.
+    pub(crate) async fn stalled(&self) -> Option<Stalled> {
+        match self {
+            Self::Tree(driver) => driver.stalled().await,
+            Self::Ring(_) => None,
+        }
+    }
+
+    /// Whom the group waits for.
+    pub(crate) fn note_missing(&self, ranks: Vec<u32>) {
+        match self {
+            Self::Tree(driver) => driver.note_missing(ranks),
+            Self::Ring(_) => {}
+        }
+    }
+
+    /// What the operation that succeeded last holds; nothing is told of a ring, which holds all or fails.
+    pub(crate) fn parts(&self) -> Vec<Part> {
+        match self {
+            Self::Tree(driver) => driver.parts(),
+            Self::Ring(_) => Vec::new(),
         }
     }
 

@@ -148,6 +148,7 @@ impl<T: Target> Fabric<T> {
                 member: rank as u16,
                 slots: self.job.slots,
                 leaf_children: leaf_children.clone(),
+                leaf: String::new(),
             })
             .collect()
     }

@@ -74,8 +74,13 @@ fn read(bytes: &[u8]) {
 fn endpoint() -> Endpoint<Tensor> {
     let tree = &standard_trees()[0];
     let now = Instant::now();
-    let trees =
-        vec![TreeConfig { tree_id: tree.tree_id, member: 0, slots: tree.slots, leaf_children: Vec::new(), leaf: String::new() }];
+    let trees = vec![TreeConfig {
+        tree_id: tree.tree_id,
+        member: 0,
+        slots: tree.slots,
+        leaf_children: Vec::new(),
+        leaf: String::new(),
+    }];
     let config = EndpointConfig {
         job: "fuzz".to_owned(),
         world_size: tree.world.into(),

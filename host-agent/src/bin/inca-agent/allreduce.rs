@@ -82,7 +82,11 @@ pub(crate) fn run(args: &AllreduceArgs) -> Result<(), Failure> {
     let (members, generation, parts) = (group.members(), group.generation(), group.last_parts());
     crate::leave(group);
     if parts.iter().any(|part| part.ranks.len() < args.join.world as usize) {
-        tracing::warn!(job = args.join.job, ?members, "ranks died: the output does not hold all of them everywhere");
+        tracing::warn!(
+            job = args.join.job,
+            ?members,
+            "ranks died: the output does not hold all of them everywhere"
+        );
     }
 
     let model = Group::of(&args.join, &args.operation, fallback.is_some());

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use inca_p4runtime::northbound::controller_client::ControllerClient;
 use inca_p4runtime::northbound::{
-    self, HandOverRequest, JoinEvent, JoinRequest, LeaveRequest, ReportRequest, StalledRequest, join_event::Event,
+    self, HandOverRequest, JoinEvent, JoinRequest, LeaveRequest, ReportRequest, StalledRequest,
+    join_event::Event,
 };
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};

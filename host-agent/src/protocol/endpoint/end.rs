@@ -91,7 +91,7 @@ impl<B: TensorBuffer> Endpoint<B> {
         let missing = match stall {
             Stall::Waiting { missing, .. } => missing.certain,
             Stall::Silent { .. } => Vec::new(),
-            Stall::NotSent | Stall::Stopped { .. } => return None,
+            _ => return None,
         };
         (transmissions > 1).then_some(Stalled { chunk, transmissions, missing })
     }

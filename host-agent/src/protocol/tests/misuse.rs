@@ -72,7 +72,13 @@ fn config() -> EndpointConfig {
         generation: 7,
         format: Format::I32,
         chunk_words: 1,
-        trees: vec![TreeConfig { tree_id: 1, member: 2, slots: 4, leaf_children: Vec::new(), leaf: String::new() }],
+        trees: vec![TreeConfig {
+            tree_id: 1,
+            member: 2,
+            slots: 4,
+            leaf_children: Vec::new(),
+            leaf: String::new(),
+        }],
         tuning: Tuning::default(),
     }
 }
