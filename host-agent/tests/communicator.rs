@@ -273,3 +273,56 @@ fn a_controller_that_dies_disturbs_no_calls() {
         assert!(error.contains("did not confirm"), "{error}");
     }
 }
+
+#[test]
+fn l5_after_a_deadline_the_process_joins_again_and_sums() {
+    let switch = Switch::start(2, Format::I32, 5, 0);
+    let controller = ScriptedController::start(&switch, Script::default());
+    let controller = &controller;
+    everyone(controller, 2, Format::I32, |group, rank| {
+        let mut tensor = [rank as i32 + 1; 100];
+        group.allreduce_i32(&mut tensor, ReduceOp::Sum, DEADLINE).expect("a good one");
+        assert_eq!(tensor, [3; 100]);
+        if rank == 0 {
+            let late = group.allreduce_i32(&mut tensor, ReduceOp::Sum, Duration::from_millis(10));
+            let Err(AllreduceError::Operation(OperationError::DeadlineExceeded { .. })) = late else {
+                panic!("{late:?}")
+            };
+        }
+        controller.await_left(1);
+    });
+    let switch = Switch::start(2, Format::I32, 5, 0);
+    let controller = ScriptedController::start(&switch, Script::default());
+    everyone(&controller, 2, Format::I32, |group, _| {
+        let mut tensor = [5; 100];
+        group.allreduce_i32(&mut tensor, ReduceOp::Sum, DEADLINE).expect("sums");
+        assert_eq!(tensor, [10; 100]);
+    });
+}
+
+#[test]
+fn l7_a_call_after_a_deadline_never_meets_the_old_call_of_another_rank() {
+    let switch = Switch::start(2, Format::I32, 5, 0);
+    let controller = ScriptedController::start(&switch, Script::default());
+    let controller = &controller;
+    everyone(controller, 2, Format::I32, |group, rank| {
+        if rank == 0 {
+            let old = group.allreduce_i32(&mut [1; 100], ReduceOp::Sum, Duration::from_millis(100));
+            assert!(matches!(old, Err(AllreduceError::Operation(_))), "{old:?}");
+            // New data: it does not get near the slots that hold the old.
+            let new = group.allreduce_i32(&mut [1000; 100], ReduceOp::Sum, DEADLINE);
+            assert!(matches!(new, Err(AllreduceError::Start(StartError::Closed { .. }))), "{new:?}");
+            return;
+        }
+        // Late: the controller has been told, and has closed the group.
+        controller.await_left(1);
+        controller.close("rank 0 reports: allreduce 0 exceeded its deadline", &[]);
+        while group.closed().is_none() {
+            std::thread::yield_now();
+        }
+        let mut tensor = [2; 100];
+        let old = group.allreduce_i32(&mut tensor, ReduceOp::Sum, DEADLINE).expect_err("closed").to_string();
+        assert!(old.contains("exceeded its deadline"), "{old}");
+        assert_eq!(tensor, [2; 100]);
+    });
+}

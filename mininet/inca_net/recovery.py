@@ -228,14 +228,14 @@ def root_killed(event: str) -> Callable[[Run], Row]:
 
 
 def link_down(event: str) -> Callable[[Run], Row]:
-    """The link between the last rank's leaf and the root goes down for good."""
+    """The link between the last rank's leaf and the root is cut for good."""
 
     def scenario(run: Run) -> Row:
         jobs = run.start()
         run.await_running()
         root = run.root()
         run.mark()
-        run.emulation.set_link(run.emulation.network.hosts[-1].switch, root, False)
+        run.emulation.cut_link(run.emulation.network.hosts[-1].switch, root, True)
         return run.judge(event, jobs)
 
     return scenario
@@ -247,10 +247,10 @@ def link_down_up(run: Run) -> Row:
     run.await_running()
     leaf, root = run.emulation.network.hosts[-1].switch, run.root()
     run.mark()
-    run.emulation.set_link(leaf, root, False)
+    run.emulation.cut_link(leaf, root, True)
     run.emulation.pause(DOWN_SECONDS)
     detect = min(run.logged(jobs, STOPPED), default=None)
-    run.emulation.set_link(leaf, root, True)
+    run.emulation.cut_link(leaf, root, False)
     run.mark()
     row = run.judge("switch link down 2 s, no alternative", jobs)
     return dataclasses.replace(row, detect_ms=None if detect is None else round(detect, 1))
@@ -262,11 +262,11 @@ def host_link_down_up(run: Run) -> Row:
     run.await_running()
     host = run.emulation.network.hosts[-1]
     run.mark()
-    run.emulation.set_link(host.name, host.switch, False)
+    run.emulation.cut_link(host.name, host.switch, True)
     run.emulation.pause(DOWN_SECONDS)
     detect = min(run.logged(jobs, WAITS), default=None)
     before = run.completed()
-    run.emulation.set_link(host.name, host.switch, True)
+    run.emulation.cut_link(host.name, host.switch, False)
     run.mark()
     while run.completed() <= before:
         if time.monotonic() > run.at + END_SECONDS:
