@@ -85,7 +85,9 @@ def parser() -> argparse.ArgumentParser:
 
     recovery = add_network_command(commands, "recovery", "what failures cost, on every switch there is", run_recovery)
     recovery.add_argument("--bytes", type=int, default=1 << 24, help="of the sum that is disturbed (default: 16 MiB)")
-    recovery.add_argument("--report", type=Path, help="where the figures go (default: target/reports/bench-recovery.json)")
+    recovery.add_argument(
+        "--report", type=Path, help="where the figures go (default: target/reports/bench-recovery.json)"
+    )
     recovery.add_argument("--json", action="store_true", help="print the report as JSON instead of a table")
 
     demo = add_network_command(commands, "demo", "trains on eight workers, sweeps sizes, counts bytes", run_demo)

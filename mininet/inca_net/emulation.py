@@ -417,7 +417,8 @@ class Emulation:
     def cut_link(self, a: str, b: str, is_cut: bool) -> None:
         """Cuts the cable between two nodes, or mends it; the interfaces at its ends stay up.
 
-        BMv2 hears nothing on any of its ports while one of its interfaces is down, so `set_link` breaks more than a link there.
+        BMv2 hears nothing on any of its ports while one of its interfaces is down, so `set_link` breaks more than a
+        link there.
         """
         ends = self.net.nameToNode[a].connectionsTo(self.net.nameToNode[b])
         for interface in (interface for pair in ends for interface in pair):

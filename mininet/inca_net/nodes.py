@@ -22,8 +22,6 @@ CPU_PORT = 255
 FIRST_P4RUNTIME_PORT = 20001
 READY_SECONDS = 20.0
 UNPRIVILEGED_ID = 65534
-# nftables table of cables that are cut.
-CUT_TABLE = "inca-cut"
 # With segmentation or receive offloads on, a switch gets frames larger than the MTU or merged ones; with transmit
 # checksum offload on, it gets frames whose checksum is not filled in.
 OFFLOADS_OFF = "tso off gso off gro off lro off tx off rx off sg off"
@@ -63,9 +61,9 @@ class FabricIntf(Intf):
     def cut(self, is_cut: bool) -> None:
         """Loses all that it sends, or no longer. It stays up: a program that listens on it sees nothing of a cable."""
         if is_cut:
-            self.run(f"nft '{loss_rules(self.name, 1.0, CUT_TABLE)}'")
+            self.run(f"nft '{cut_rules(self.name)}'")
         else:
-            self.run(f"nft delete chain netdev {CUT_TABLE} {self.name}")
+            self.run(f"nft delete chain netdev inca-cut {self.name}")
 
     def run(self, command: str) -> None:
         """Runs a command in the node; failing is an error, unlike in Mininet."""
@@ -74,14 +72,20 @@ class FabricIntf(Intf):
             raise ComponentError(f"interface {self.name}: {command.splitlines()[0]}: {output.strip()}")
 
 
-def loss_rules(interface: str, loss: float, table: str = "inca-loss") -> str:
+def cut_rules(interface: str) -> str:
+    """nftables rules that drop all that `interface` sends."""
+    chain = f'type filter hook egress device "{interface}" priority -1; counter drop;'
+    return f"table netdev inca-cut {{ chain {interface} {{ {chain} }}; }}"
+
+
+def loss_rules(interface: str, loss: float) -> str:
     """nftables rules that drop what `interface` sends with probability `loss`.
 
     On egress, since a packet that arrives is seen by packet sockets, hence by switches, before any ingress rule.
     """
     share = round(loss * 1_000_000)
     return (
-        f"table netdev {table} {{ chain {interface} {{ "
+        f"table netdev inca-loss {{ chain {interface} {{ "
         f'type filter hook egress device "{interface}" priority 0; '
         f"numgen random mod 1000000 < {share} counter drop; }}; }}"
     )

@@ -1,8 +1,9 @@
-"""What failures cost: something breaks in the middle of a sum, and the time until ranks notice and until they go on is taken.
+"""What failures cost: something breaks in the middle of a sum, and it is timed when ranks notice and when they go on.
 
 Every event has a network and a job of its own. Times count from the event: `detect_ms` to the first rank that is told,
-`resume_ms` to the last rank that goes on, or that ends with the error. After the return of a link that was all there was
-they count from there. Every element of every rank is compared. Figures: `target/reports/bench-recovery.json`.
+`resume_ms` to the last rank that goes on, or that ends with the error. After the return of a link that was all there
+was, `resume_ms` counts from there. Every element of every rank is compared. Figures:
+`target/reports/bench-recovery.json`.
 """
 
 from __future__ import annotations
@@ -78,8 +79,9 @@ class Run:
 
     def await_running(self) -> None:
         """Returns in the middle of the sum."""
-        running = lambda status: any(job["state"] == "running" for job in status["jobs"])  # noqa: E731
-        self.emulation.wait_status(running, JOIN_SECONDS)
+        self.emulation.wait_status(
+            lambda status: any(job["state"] == "running" for job in status["jobs"]), JOIN_SECONDS
+        )
         self.emulation.pause(LEAD_SECONDS)
         for job in self.jobs:
             if job.process.poll() is not None:
@@ -128,10 +130,14 @@ class Run:
         raise JobError(f"{event}: ranks ended differently\n" + "\n".join(outcome.report() for outcome in outcomes))
 
     def row(self, event: str, detect: float | None, resume: float | None, outcome: str, error: str) -> Row:
-        """Rounded: a tenth of a millisecond is more than this tells."""
+        """A row of the table."""
         kind = self.emulation.settings.switch
-        whole = lambda value: None if value is None else round(value, 1)  # noqa: E731
-        return Row(event, kind, whole(detect), whole(resume), outcome, error)
+        return Row(event, kind, rounded(detect), rounded(resume), outcome, error)
+
+
+def rounded(milliseconds: float | None) -> float | None:
+    """A tenth of a millisecond is more than this tells."""
+    return None if milliseconds is None else round(milliseconds, 1)
 
 
 def error_of(outcome: Outcome) -> str:
@@ -201,7 +207,7 @@ def worker_restarted(run: Run) -> Row:
     detect = min(run.logged(jobs[:-1], STOPPED), default=None)
     again = [*run.start(ranks=list(range(last))), *again]
     row = run.judge("worker restarted", again, resumed=JOINED)
-    return dataclasses.replace(row, detect_ms=None if detect is None else round(detect, 1))
+    return dataclasses.replace(row, detect_ms=rounded(detect))
 
 
 def leaf_killed(run: Run) -> Row:
@@ -253,7 +259,7 @@ def link_down_up(run: Run) -> Row:
     run.emulation.cut_link(leaf, root, False)
     run.mark()
     row = run.judge("switch link down 2 s, no alternative", jobs)
-    return dataclasses.replace(row, detect_ms=None if detect is None else round(detect, 1))
+    return dataclasses.replace(row, detect_ms=rounded(detect))
 
 
 def host_link_down_up(run: Run) -> Row:
@@ -330,6 +336,6 @@ def run(settings: Sequence[Settings], workers: Sequence[int], arguments: argpars
 
 def line(row: Row) -> str:
     """One line of the table."""
-    figure = lambda value: "-" if value is None else f"{value:.0f}"  # noqa: E731
-    text = f"{row.event:<38} {row.switch:<9} {figure(row.detect_ms):>10} {figure(row.resume_ms):>10} {row.outcome}"
+    detect, resume = ("-" if value is None else f"{value:.0f}" for value in (row.detect_ms, row.resume_ms))
+    text = f"{row.event:<38} {row.switch:<9} {detect:>10} {resume:>10} {row.outcome}"
     return f"{text}: {row.error.removeprefix('error: ')}" if row.error else text

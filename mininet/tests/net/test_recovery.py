@@ -19,8 +19,9 @@ def run(start: Start, kind: str, spines: int) -> Run:
 
 def test_l2_survivors_of_a_killed_worker_end_with_its_name(kind: str, start: Start) -> None:
     row = recovery.worker_killed(run(start, kind, 1))
-    assert row.outcome == "error" and "rank 2 is missing" in row.error, row
-    assert row.detect_ms is not None and row.detect_ms < NOTICED_MS, row
+    assert row.outcome == "error", row
+    assert "rank 2 is missing" in row.error, row
+    assert (row.detect_ms or NOTICED_MS) < NOTICED_MS, row
 
 
 def test_l2_survivors_of_a_killed_worker_go_on_as_a_smaller_group(kind: str, start: Start) -> None:
@@ -35,7 +36,8 @@ def test_l2_a_worker_that_is_started_again_joins_a_new_generation(kind: str, sta
 
 def test_m2_a_killed_spine_or_a_cut_link_is_replaced_by_another(kind: str, start: Start) -> None:
     row = recovery.root_killed("spine killed")(run(start, kind, 2))
-    assert row.outcome == "exact" and row.detect_ms is not None and row.detect_ms < NOTICED_MS, row
+    assert row.outcome == "exact", row
+    assert (row.detect_ms or NOTICED_MS) < NOTICED_MS, row
 
 
 def test_m2_a_switch_that_restarts_empty_is_put_to_work_again(kind: str, start: Start) -> None:
