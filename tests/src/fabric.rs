@@ -111,6 +111,7 @@ pub struct Fabric<T = Embedded> {
     members: Vec<usize>,
     /// Those that entries are installed for.
     installed: Vec<usize>,
+    leaves_entries: bool,
     elapsed: Duration,
     queue: BinaryHeap<Reverse<(Duration, u64, Event)>>,
     queued: u64,
@@ -170,6 +171,7 @@ impl<T: Target> Fabric<T> {
             generation: 0,
             members: Vec::new(),
             installed: Vec::new(),
+            leaves_entries: false,
             elapsed: Duration::ZERO,
             queue: BinaryHeap::new(),
             queued: 0,

@@ -1,7 +1,9 @@
 //! Generations that change in the middle of operations, after every packet: nobody gets another bit than without a change, and where a
 //! rank died all survivors get the same, which says what it is the sum of.
 
-use inca_tests::fabric::{Fabric, Faults, Job, Node};
+use std::time::Duration;
+
+use inca_tests::fabric::{Call, Direction, Fabric, Faults, Job, Node};
 use inca_tests::inputs;
 use inca_tests::loss::{self, Exchange, Tally};
 use inca_tests::target::Embedded;
@@ -49,7 +51,7 @@ fn a_switch_may_restart_empty_after_any_packet() {
     let shape = Switch(vec![Node::leaf(2), Host]);
     let job = Job { slots: 2, ..Job::new(Format::I32) };
     let mut fabric = Fabric::new(&shape, job);
-    let calls = [inca_tests::fabric::Call::sum(inputs::i32s(3, 3, 4 * 64))];
+    let calls = [Call::sum(inputs::i32s(3, 3, 4 * 64))];
     let right = [inputs::expected(&calls[0], fabric.chunk_words())];
     fabric.run(&calls).unwrap_or_else(|stuck| panic!("{stuck}"));
     let packets = fabric.sent().sent().values().sum::<u64>();
@@ -63,6 +65,28 @@ fn a_switch_may_restart_empty_after_any_packet() {
             fabric.change();
             let outcomes = fabric.finish(1).unwrap_or_else(|stuck| panic!("{name}: {stuck}"));
             inputs::check(&name, &outcomes, &right);
+        }
+    }
+}
+
+/// A packet of a rank that is dead arrives in the middle of the next generation. It matches no entry and does nothing; where its entry
+/// was left behind, it makes the slot begin anew in the old generation, and the others never finish.
+#[test]
+fn entries_that_stay_behind_are_a_danger() {
+    for stay in [false, true] {
+        let mut fabric = Fabric::new(&Node::leaf(3), Job { slots: 1, ..Job::new(Format::I32) });
+        if stay {
+            fabric.leave_entries();
+        }
+        fabric.renew_quietly(Faults::none().copy_packet((0, Direction::Up, 0), Duration::from_millis(1)), 0);
+        let tensors = inputs::i32s(3, 3, 64 * 60);
+        let calls = [Call { deadline: Some(Duration::from_secs(1)), ..Call::sum(tensors) }];
+        fabric.begin(&calls, 8);
+        fabric.kill(0);
+        fabric.change();
+        let outcomes = fabric.finish(1).unwrap_or_else(|stuck| panic!("{stuck}"));
+        for rank in [1, 2] {
+            assert_eq!(outcomes[rank][0].is_err(), stay, "rank {rank}: {:?}", outcomes[rank][0]);
         }
     }
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use super::call::{AllreduceError, Call};
 use super::driver::DriverHandle;
-use crate::protocol::{Account, ChangeError, Closed, KeptChunk, NextGeneration, OperationSpec, Part, Stalled, Stats};
+use crate::protocol::{
+    Account, ChangeError, Closed, KeptChunk, NextGeneration, OperationSpec, Part, Stalled, Stats,
+};
 use crate::ring::driver::RingHandle;
 
 /// A handle on the thread that does it; cheap to clone.

@@ -43,6 +43,11 @@ impl<T: Target> Fabric<T> {
         self.hosts[rank].done.clear();
     }
 
+    /// From now on entries of a generation stay when it ends, which is against the rules.
+    pub fn leave_entries(&mut self) {
+        self.leaves_entries = true;
+    }
+
     /// Another switch takes the place of one: it has all entries but those of trees, which the next change brings, and holds nothing.
     pub fn restart(&mut self, index: usize, mut fresh: T) {
         fresh.install(&switch_entries(self.plan.device_id(index)));
@@ -123,7 +128,7 @@ impl<T: Target> Fabric<T> {
             let device_id = self.plan.device_id(index);
             // Entries with the same keys are replaced. Those of a rank that died have to go: what it sent before would make a slot begin
             // anew in the old generation.
-            if self.installed != members {
+            if self.installed != members && !self.leaves_entries {
                 let old = trees(&self.plan, &self.job, index, (self.generation, &self.installed));
                 switch.remove(&tree_entries(device_id, &old));
             }
