@@ -12,7 +12,9 @@ import argparse
 import array
 import dataclasses
 import json
+import os
 import re
+import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -153,6 +155,23 @@ def worker_killed(run: Run) -> Row:
     run.mark()
     jobs[-1].process.kill()
     return run.judge("worker killed (abort)", jobs[:-1])
+
+
+def worker_frozen(run: Run) -> Row:
+    """The last rank is stopped; the others end. When it goes on, long after, it ends too."""
+    jobs = run.start()
+    run.await_running()
+    run.mark()
+    frozen = jobs[-1].process
+    os.kill(frozen.pid, signal.SIGSTOP)
+    try:
+        row = run.judge("worker frozen (abort)", jobs[:-1])
+    finally:
+        os.kill(frozen.pid, signal.SIGCONT)
+    (outcome,) = run.emulation.wait([jobs[-1]], END_SECONDS)
+    if outcome.returncode != EXIT_OPERATION:
+        raise JobError(f"worker frozen: {outcome.report()}")
+    return row
 
 
 def worker_killed_shrink(run: Run) -> Row:
@@ -296,6 +315,7 @@ def switch_restarted(run: Run) -> Row:
 # Event, spines of the network, what happens.
 SCENARIOS: tuple[tuple[int, Callable[[Run], Row]], ...] = (
     (1, worker_killed),
+    (1, worker_frozen),
     (1, worker_killed_shrink),
     (1, worker_restarted),
     (1, leaf_killed),

@@ -24,6 +24,12 @@ def test_l2_survivors_of_a_killed_worker_end_with_its_name(kind: str, start: Sta
     assert (row.detect_ms or NOTICED_MS) < NOTICED_MS, row
 
 
+def test_l2_a_frozen_worker_is_dead_and_stays_so(kind: str, start: Start) -> None:
+    row = recovery.worker_frozen(run(start, kind, 1))
+    assert row.outcome == "error", row
+    assert "rank 2 is missing" in row.error, row
+
+
 def test_l2_survivors_of_a_killed_worker_go_on_as_a_smaller_group(kind: str, start: Start) -> None:
     row = recovery.worker_killed_shrink(run(start, kind, 1))
     assert row.outcome == "exact", row
