@@ -22,7 +22,7 @@ use crate::transport::Engine;
 /// How long leaving may take.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Between looks at whether a chunk does not finish.
-const STALL_LOOK: Duration = Duration::from_millis(500);
+const STALL_LOOK: Duration = Duration::from_millis(300);
 /// How long the controller may take to answer.
 const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
