@@ -84,7 +84,7 @@ def parser() -> argparse.ArgumentParser:
     loss.add_argument("--json", action="store_true", help="print the report as JSON instead of a table")
 
     recovery = add_network_command(commands, "recovery", "what failures cost, on every switch there is", run_recovery)
-    recovery.add_argument("--bytes", type=int, default=1 << 24, help="of the sum that is disturbed (default: 16 MiB)")
+    recovery.add_argument("--bytes", type=int, default=24 << 20, help="of the sum that is disturbed (default: 24 MiB)")
     recovery.add_argument(
         "--report", type=Path, help="where the figures go (default: target/reports/bench-recovery.json)"
     )

@@ -33,7 +33,7 @@ JOB = "recovery"
 JOIN_SECONDS = 40.0
 END_SECONDS = 150.0
 # A sum is well under way by then.
-LEAD_SECONDS = 0.5
+LEAD_SECONDS = 0.25
 DOWN_SECONDS = 2.0
 EXIT_OPERATION = 4
 LOG_LINE = re.compile(r"^(\S+Z)\s+\w+\s+(.*)$")

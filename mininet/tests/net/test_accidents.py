@@ -45,7 +45,7 @@ def test_killed_controller_disturbs_neither_jobs_nor_traffic(kind: str, start: S
     emulation = start(topology.tree2("t", [1, 1]), switch=kind)
     jobs = [
         emulation.start_workers(
-            lambda _worker: agent_command("allreduce", "long", ["--bytes", "1M", "--repeat", "40", "--dtype", "i32"]),
+            lambda _worker: agent_command("allreduce", "long", ["--bytes", "1M", "--repeat", "16", "--dtype", "i32"]),
             "long",
         )
     ][0]
@@ -66,7 +66,7 @@ def test_killed_controller_disturbs_neither_jobs_nor_traffic(kind: str, start: S
 
 
 def test_killed_switch_without_another_is_named_and_a_new_one_is_put_to_work(kind: str, start: Start) -> None:
-    emulation = start(topology.tree2("t", [1, 1]), switch=kind)
+    emulation = start(topology.tree2("t", [1, 1]), switch=kind, inventory={"failure": {"patience_ms": 2000}})
     jobs = endless_job(emulation)
     spine = emulation.switch("spine1")
     spine.kill()

@@ -118,7 +118,7 @@ def test_link_that_fails_for_two_seconds_delays_a_job_only(kind: str, start: Sta
 
 
 def test_link_that_never_comes_back_ends_the_job_with_its_name(kind: str, start: Start) -> None:
-    emulation = start(topology.tree2("t", [1, 1]), switch=kind)
+    emulation = start(topology.tree2("t", [1, 1]), switch=kind, inventory={"failure": {"patience_ms": 2000}})
     arguments = ["--bytes", "4M", "--repeat", "1000", "--dtype", "i32", "--deadline", "20"]
     jobs = emulation.start_workers(lambda _worker: agent_command("allreduce", "cut", arguments), "cut")
     emulation.wait_status(lambda status: any(job["state"] == "running" for job in status["jobs"]), 20)
