@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from fuse import fuse
 
@@ -85,7 +86,7 @@ class Program:
         return None
 
 
-def without_source_info(node: object) -> object:
+def without_source_info(node: Any) -> Any:
     """The compiler's JSON without file names and line numbers, which say nothing to a switch."""
     if isinstance(node, dict):
         return {key: without_source_info(value) for key, value in node.items() if key != "source_info"}

@@ -41,10 +41,13 @@ control IncaEgress(inout headers_t hdr, inout metadata_t meta, inout standard_me
         mark_to_drop(standard_metadata);
     }
 
-    // Receivers by replica id, unique in the switch. Filled by the controller, one entry per child and two per parent.
+    // Receivers by replica id and port. Filled by the controller, one entry per child and two per parent.
     @name(".replica")
     table replica {
-        key = { meta.replica: exact @name("replica"); }
+        key = {
+            meta.replica: exact @name("replica");
+            standard_metadata.egress_port: exact @name("egress_port");
+        }
         actions = { to_child; to_parent_low; to_parent_high; unknown_replica; }
         default_action = unknown_replica();
         size = 16384;

@@ -20,7 +20,6 @@ from typing import Any
 Node = dict[str, Any]
 
 MODULAR = {"+", "-", "*", "&", "|", "^"}
-BITWISE = {"&", "|", "^"}
 
 
 def fuse(program: Node) -> None:
@@ -34,14 +33,16 @@ class Fuser:
     def __init__(self, program: Node) -> None:
         self.program = program
         types = {kind["name"]: kind for kind in program["header_types"]}
-        self.widths = {
+        self.widths: dict[tuple[str, str], int] = {
             (header["name"], name): width
             for header in program["headers"]
             for name, width, *signed in types[header["header_type"]]["fields"]
             if isinstance(width, int) and not any(signed)
         }
         self.locals = next(kind for kind in program["header_types"] if kind["name"].startswith("scalars"))
-        self.registers = {register["name"]: register["bitwidth"] for register in program["register_arrays"]}
+        self.registers: dict[str, int] = {
+            register["name"]: register["bitwidth"] for register in program["register_arrays"]
+        }
 
     def run(self) -> None:
         """Simplifies all actions, then removes local variables that have gone out of use."""
@@ -71,7 +72,7 @@ class Fuser:
         """To how many bits the last argument is cut where it is stored."""
         target = primitive["parameters"][0] if primitive["parameters"] else {}
         if primitive["op"] == "assign" and target["type"] == "field":
-            return self.widths.get(tuple(target["value"]))
+            return self.widths.get((target["value"][0], target["value"][1]))
         if primitive["op"] == "register_write":
             return self.registers[target["value"]]
         return None
@@ -80,14 +81,17 @@ class Fuser:
         """Without masks that are wider than what they mask."""
         if not is_operation(node):
             if node["type"] == "expression":
-                return self.simplified(node["value"], params)
+                inner: Node = node["value"]
+                return self.simplified(inner, params)
             return node
-        value = node["value"]
+        value: Node = node["value"]
         for side in ("left", "right", "cond"):
             if value.get(side) is not None:
                 value[side] = self.simplified(value[side], params)
         if value["op"] == "&":
-            for mask, kept in ((value["right"], value["left"]), (value["left"], value["right"])):
+            left: Node = value["left"]
+            right: Node = value["right"]
+            for mask, kept in ((right, left), (left, right)):
                 bits = all_ones(mask)
                 width = self.bits(kept, params)
                 if bits is not None and width is not None and width <= bits:
@@ -119,7 +123,7 @@ class Fuser:
             number = int(value, 16)
             return None if number < 0 else number.bit_length()
         if kind == "field":
-            return self.widths.get(tuple(value))
+            return self.widths.get((value[0], value[1]))
         if kind in ("local", "runtime_data"):
             return params[value]
         if kind == "register":
@@ -139,8 +143,7 @@ class Fuser:
                 return sides[0]
             case "<<" if sides[0] is not None and value["right"]["type"] == "hexstr":
                 return sides[0] + int(value["right"]["value"], 16)
-            case _:
-                return None
+        return None
 
     # Temporaries.
 

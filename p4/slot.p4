@@ -31,7 +31,7 @@ control Slot(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
         plane##_exp_min.write(meta.slot_index, meta.plane.exp_min);
 
     // What differs between the roles of a sender: `host` (below this switch are hosts alone, so that both planes of a slot are in step
-    // and the low one stands for both), `mixed` (a host, where other children are switches) and `child` (a switch).
+    // and the low one stands for both), `mixed` (a host, where other children are switches) and `switch`.
 #define IS_CONTRIBUTION_host   (hdr.inca.opcode == OPCODE_CONTRIBUTION && hdr.inca.plane == PLANE_BOTH)
 #define IS_CONTRIBUTION_mixed  IS_CONTRIBUTION_host
 #define IS_CONTRIBUTION_switch (hdr.inca.opcode == OPCODE_PARTIAL && hdr.inca.plane < PLANE_BOTH)
@@ -46,7 +46,9 @@ control Slot(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
 
 #define HAS_CONTRIBUTED_host   (meta.low.arrived & (arrived_t)child != 0)
 #define HAS_CONTRIBUTED_mixed  HAS_CONTRIBUTED_host
-#define HAS_CONTRIBUTED_switch ((hdr.inca.plane == 0 ? meta.low.arrived : meta.high.arrived) & (arrived_t)child != 0)
+#define HAS_CONTRIBUTED_switch \
+        ((hdr.inca.plane == 0 && meta.low.arrived & (arrived_t)child != 0) \
+         || (hdr.inca.plane != 0 && meta.high.arrived & (arrived_t)child != 0))
 
 #define IS_FULL_host   (meta.low.arrived[63:0] == all_children)
 #define IS_FULL_mixed  (meta.low.arrived[63:0] & meta.high.arrived[63:0] == all_children)
@@ -150,7 +152,7 @@ control Slot(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
         READ_SUM_##role \
         meta.guard = guard; \
         standard_metadata.mcast_grp = group; \
-        hdr.inca.opcode = is_root == 1 ? OPCODE_RESULT : OPCODE_PARTIAL;
+        if (is_root == 1) { hdr.inca.opcode = OPCODE_RESULT; } else { hdr.inca.opcode = OPCODE_PARTIAL; }
 
     // A slot last used by another generation counts as at sequence 0, finished, with nothing stored: sequence 1 may begin.
 #define FORGET_OTHER_GENERATION \
@@ -275,7 +277,7 @@ control Slot(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
                 meta.event = DROP_BAD_OPCODE;
             } else if (OPERATION_GENERATION == generation && hdr.inca.sequence == OPERATION_SEQUENCE && !IS_DONE
                        && IS_FULL_host && (mixed == 0 || IS_FULL_mixed) && hdr.inca.contributions == world
-                       && hdr.inca.words == (hdr.inca.flags == 0 ? OPERATION_WORDS : 8w0)) {
+                       && ((hdr.inca.flags == 0 && hdr.inca.words == OPERATION_WORDS) || (hdr.inca.flags != 0 && hdr.inca.words == 0))) {
                 SEND(EVENT_RESULT)
                 standard_metadata.mcast_grp = group;
             } else {

@@ -94,7 +94,7 @@ pub struct Parent {
 }
 
 impl TreeNode {
-    /// Replica ids that a node with so many children needs.
+    /// Replica ids that are enough for a node with so many children, even if all are at one port.
     pub const fn replicas(children: usize, is_root: bool) -> u16 {
         children as u16 + if is_root { 0 } else { 2 }
     }
@@ -105,17 +105,18 @@ impl TreeNode {
         let mut entries = Vec::with_capacity(2 * self.children.len() + 6);
         let mut down = Vec::with_capacity(self.children.len());
         for (index, child) in self.children.iter().take(MAX_CHILDREN).enumerate() {
-            let id = self.share.first_replica + index as u16;
             let port = child.port();
+            // Children at ports of their own share a replica id: BMv2 searches all its ports for each id of a group.
+            let at_same_port = down.iter().filter(|(other, _)| *other == port).count() as u16;
+            let id = self.share.first_replica + at_same_port;
             down.push((port, id));
+            let key = replica::Key { replica: id, egress_port: port };
             // What a host gets bears its rank, what a switch gets says that it comes from the parent.
             let (member, addresses) = match *child {
                 Child::Host { rank, to, udp_port, .. } => (rank, addresses(to, udp_port, rank)),
                 Child::Switch { to, .. } => (index as u16, addresses(to, UDP_PORT, PARENT_MEMBER)),
             };
-            entries.push(
-                replica::entry(replica::Key { replica: id }, &replica::Action::ToChild(addresses)).into(),
-            );
+            entries.push(replica::entry(key, &replica::Action::ToChild(addresses)).into());
             let bit = 1 << index;
             let role = match child {
                 Child::Host { .. } => membership::Action::Host { child: bit, replica: id },
@@ -129,12 +130,18 @@ impl TreeNode {
             let low = self.share.first_replica + self.children.len() as u16;
             let high = low + 1;
             entries.push(
-                replica::entry(replica::Key { replica: low }, &replica::Action::ToParentLow(addresses))
-                    .into(),
+                replica::entry(
+                    replica::Key { replica: low, egress_port: parent.port },
+                    &replica::Action::ToParentLow(addresses),
+                )
+                .into(),
             );
             entries.push(
-                replica::entry(replica::Key { replica: high }, &replica::Action::ToParentHigh(addresses))
-                    .into(),
+                replica::entry(
+                    replica::Key { replica: high, egress_port: parent.port },
+                    &replica::Action::ToParentHigh(addresses),
+                )
+                .into(),
             );
             entries.push(
                 membership::entry(

@@ -7,11 +7,13 @@ use inca_wire::address::MacAddr;
 
 use super::entry::{Call, TableEntry, exact};
 
-/// A replica id, unique in the switch.
+/// A copy: a replica id, together with the port unique in the switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     /// 1 to 65535.
     pub replica: u16,
+    /// Port the copy leaves by.
+    pub egress_port: u16,
 }
 
 /// What a copy is.
@@ -56,5 +58,5 @@ pub fn entry(key: Key, action: &Action) -> TableEntry {
         Action::ToParentLow(addresses) => Call::new("to_parent_low", addresses.params()),
         Action::ToParentHigh(addresses) => Call::new("to_parent_high", addresses.params()),
     };
-    exact("replica", [("replica", key.replica.into())], call)
+    exact("replica", [("replica", key.replica.into()), ("egress_port", key.egress_port.into())], call)
 }

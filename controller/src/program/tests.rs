@@ -47,9 +47,15 @@ fn samples() -> Vec<TableEntry> {
         membership::entry(member(2), &mixed, membership::Action::Host { child: 2, replica: 7 }),
         membership::entry(member(1), &mixed, membership::Action::Switch { child: 1, replica: 6 }),
         membership::entry(member(PARENT_MEMBER), &tree, membership::Action::Parent),
-        replica::entry(replica::Key { replica: 1 }, &replica::Action::ToChild(addresses)),
-        replica::entry(replica::Key { replica: 2 }, &replica::Action::ToParentLow(addresses)),
-        replica::entry(replica::Key { replica: 3 }, &replica::Action::ToParentHigh(addresses)),
+        replica::entry(replica::Key { replica: 1, egress_port: 254 }, &replica::Action::ToChild(addresses)),
+        replica::entry(
+            replica::Key { replica: 2, egress_port: 254 },
+            &replica::Action::ToParentLow(addresses),
+        ),
+        replica::entry(
+            replica::Key { replica: 3, egress_port: 254 },
+            &replica::Action::ToParentHigh(addresses),
+        ),
         normalize::entry(
             normalize::Key { format: Format::I32, value: 1, mask: 1 },
             &normalize::Action::Overflow,
