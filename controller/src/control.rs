@@ -22,7 +22,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use inca_p4runtime::client::{Pipeline, PipelineFileError};
 use inca_p4runtime::northbound;
 use thiserror::Error;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::discovery::{self, Change, Discovery};
@@ -31,9 +31,11 @@ use crate::inventory::Inventory;
 use crate::jobs::{self, JobId, Jobs, JoinError, LeaveError, MemberId, ReportError};
 use crate::program::{self, Entry};
 use crate::routing::{self, Addresses};
+use crate::store::{Store, StoreError};
 use crate::switch::{Section, SwitchEvent, SwitchHandle, SwitchTask};
 
 mod api;
+mod office;
 mod status;
 
 /// Events of one rank that may wait; a rank that does not read them is gone.
@@ -58,6 +60,9 @@ pub enum StartError {
     /// An entry that every switch needs does not fit the program.
     #[error("the compiled program does not fit this controller: {0}")]
     Program(#[from] inca_p4runtime::EntryError),
+    /// What an earlier controller remembered.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// A listen address.
     #[error("listening on {address}: {source}")]
     Listen {
@@ -120,7 +125,7 @@ impl Controller {
             bound.push(listener.local_addr().map_err(failed)?);
             tasks.spawn(api::serve(listener, requests.clone(), inventory.announce_address));
         }
-        let owner = Owner::new(&inventory, &pipeline, addresses, asked, &mut tasks);
+        let owner = Owner::new(&inventory, &pipeline, addresses, asked, &mut tasks)?;
         tasks.spawn(owner.run());
         Ok(Self { addresses: bound, requests, tasks })
     }
@@ -173,6 +178,16 @@ impl Controller {
 
 /// The task that owns all state.
 struct Owner {
+    inventory: Inventory,
+    store: Option<Store>,
+    /// What the store holds of groups, if that is known.
+    saved: Option<jobs::Records>,
+    /// False while another controller is.
+    in_charge: watch::Sender<bool>,
+    /// The topology as an earlier controller knew it, believed until then.
+    remembered: Option<(Instant, Graph)>,
+    /// Groups of when this controller was in charge before.
+    stale: Vec<JobId>,
     addresses: Addresses,
     discovery: Discovery,
     jobs: Jobs,
@@ -202,16 +217,22 @@ impl Owner {
         addresses: Addresses,
         asked: mpsc::Receiver<Request>,
         tasks: &mut JoinSet<()>,
-    ) -> Self {
+    ) -> Result<Self, StoreError> {
         let (sender, events) = mpsc::channel(SWITCH_EVENTS);
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (in_charge, watched) = watch::channel(false);
         let mut switches = BTreeMap::new();
+        let mut running = Vec::new();
         for spec in &inventory.switches {
-            // The newest controller wins the election.
-            let election_id = since_1970.as_millis().max(1);
-            let (task, handle) = SwitchTask::new(spec, pipeline.clone(), election_id, sender.clone());
+            // The newest controller wins the election; one that stands by never does, while there is another.
+            let election_id = match inventory.standby {
+                true => since_1970.as_nanos() % 1_000_000 + 1,
+                false => since_1970.as_millis().max(2_000_000),
+            };
+            let (task, handle) =
+                SwitchTask::new(spec, pipeline.clone(), election_id, sender.clone(), watched.clone());
             handle.set(Section::Base, routing::base(&addresses, spec.device_id));
-            tasks.spawn(task.run());
+            running.push(task);
             let switch = Switch {
                 name: spec.name.clone(),
                 target: spec.target.clone(),
@@ -221,7 +242,13 @@ impl Owner {
             };
             switches.insert(spec.device_id, switch);
         }
-        Self {
+        let mut owner = Self {
+            inventory: inventory.clone(),
+            store: inventory.store.as_ref().map(Store::new),
+            saved: None,
+            in_charge,
+            remembered: None,
+            stale: Vec::new(),
             addresses,
             discovery: Discovery::new(Instant::now(), inventory, RandomState::new().build_hasher().finish()),
             jobs: Jobs::new(inventory, last_generation(since_1970)),
@@ -233,12 +260,20 @@ impl Owner {
             asked,
             events,
             working: JoinSet::new(),
+        };
+        if !inventory.standby {
+            owner.activate(Instant::now())?;
         }
+        for task in running {
+            tasks.spawn(task.run());
+        }
+        Ok(owner)
     }
 
     async fn run(mut self) {
         loop {
-            let wake = [Some(self.discovery.next_timeout()), self.jobs.next_timeout(), self.settle];
+            let trust = self.remembered.as_ref().map(|(until, _)| *until);
+            let wake = [Some(self.discovery.next_timeout()), self.jobs.next_timeout(), self.settle, trust];
             let wake = wake.into_iter().flatten().min().unwrap_or_else(Instant::now);
             tokio::select! {
                 event = self.events.recv() => match event {
@@ -267,7 +302,9 @@ impl Owner {
             let actions = self.discovery.handle(now, discovery::Event::Tick);
             self.discovered(now, actions);
         }
-        if self.settle.is_some_and(|at| now >= at) {
+        if self.settle.is_some_and(|at| now >= at)
+            || self.remembered.as_ref().is_some_and(|(until, _)| now >= *until)
+        {
             self.settle = None;
             self.topology(now);
         }
@@ -284,6 +321,9 @@ impl Owner {
             SwitchEvent::Up { pushed } => {
                 switch.state = "ready".to_owned();
                 // A switch that lost its registers can't be part of what was going on, even if nobody saw it go.
+                if pushed && let Some((_, remembered)) = &mut self.remembered {
+                    remembered.remove_switch(device);
+                }
                 if pushed {
                     self.topology_without(now, device);
                 }
@@ -294,6 +334,15 @@ impl Owner {
                 switch.state = state;
                 self.settle.get_or_insert(now);
                 discovery::Event::SwitchDown(device)
+            }
+            SwitchEvent::Elected => {
+                self.elected(now, device);
+                return;
+            }
+            SwitchEvent::Displaced(reason) => {
+                let reason = format!("{}: {reason}", switch.name);
+                self.abdicate(&reason);
+                return;
             }
             SwitchEvent::PacketIn { port, reason, frame } => {
                 discovery::Event::PacketIn { device, port, reason, frame }
@@ -359,7 +408,10 @@ impl Owner {
 
     /// The topology may have changed: routes and jobs follow.
     fn topology(&mut self, now: Instant) {
-        let graph = self.discovery.graph();
+        if !*self.in_charge.borrow() {
+            return;
+        }
+        let graph = self.known_graph(now);
         if graph == self.graph {
             return;
         }
@@ -369,6 +421,7 @@ impl Owner {
             }
         }
         self.graph = graph.clone();
+        self.remember_graph();
         let actions = self.jobs.topology(now, graph);
         self.perform(now, actions);
     }
@@ -378,7 +431,11 @@ impl Owner {
         match request {
             Request::Join { request, reply } => {
                 let id = self.next_member;
-                match self.jobs.join(now, id, &request) {
+                let joined = match *self.in_charge.borrow() {
+                    true => self.jobs.join(now, id, &request),
+                    false => Err(JoinError::Standby),
+                };
+                match joined {
                     Ok(actions) => {
                         self.next_member += 1;
                         let (sender, events) = mpsc::channel(MEMBER_EVENTS);
@@ -445,6 +502,7 @@ impl Owner {
     }
 
     fn perform(&mut self, now: Instant, actions: Vec<jobs::Action>) {
+        self.remember();
         let mut deaf = Vec::new();
         for action in actions {
             match action {

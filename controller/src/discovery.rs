@@ -200,6 +200,15 @@ impl Discovery {
         actions
     }
 
+    /// Takes over hosts that an earlier controller knew: they do not announce themselves again.
+    pub fn restore_hosts(&mut self, hosts: impl Iterator<Item = (Ipv4Addr, Attachment)>) {
+        for (address, attachment) in hosts {
+            if self.is_host(address, attachment.mac) && self.switches.contains_key(&attachment.at.device) {
+                self.hosts.entry(address).or_insert(Host { attachment, is_fixed: false });
+            }
+        }
+    }
+
     /// Usable switches, links that work both ways between them, and hosts attached to them.
     pub fn graph(&self) -> Graph {
         let mut graph = Graph::default();

@@ -9,7 +9,7 @@ use inca_wire::address::MacAddr;
 pub type DeviceId = u16;
 
 /// A port of a switch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct Port {
     /// The switch.
     pub device: DeviceId,
@@ -18,16 +18,18 @@ pub struct Port {
 }
 
 /// Where a host is attached, and its address there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct Attachment {
     /// The switch port.
     pub at: Port,
     /// The host's Ethernet address.
+    #[serde(with = "mac")]
     pub mac: MacAddr,
 }
 
 /// Switches, links and hosts.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Graph {
     /// Every switch with the ports that lead to other switches: own port, and the port at the other end.
     switches: BTreeMap<DeviceId, BTreeMap<u16, Port>>,
@@ -49,6 +51,21 @@ impl Graph {
     /// Adds a host, or moves it.
     pub fn add_host(&mut self, address: Ipv4Addr, attachment: Attachment) {
         self.hosts.insert(address, attachment);
+    }
+
+    /// Adds everything of another graph; where they differ, the other one is right.
+    pub fn merge(&mut self, other: &Self) {
+        for (device, links) in &other.switches {
+            self.switches.entry(*device).or_default().extend(links);
+        }
+        self.hosts.extend(&other.hosts);
+    }
+
+    /// Removes a switch, its links and its hosts.
+    pub fn remove_switch(&mut self, device: DeviceId) {
+        self.switches.remove(&device);
+        self.switches.values_mut().for_each(|links| links.retain(|_, end| end.device != device));
+        self.hosts.retain(|_, attachment| attachment.at.device != device);
     }
 
     /// All switches, in order.
@@ -114,5 +131,19 @@ impl Graph {
             }
         }
         components
+    }
+}
+
+/// An Ethernet address as six numbers.
+mod mac {
+    use inca_wire::address::MacAddr;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(mac: &MacAddr, serializer: S) -> Result<S::Ok, S::Error> {
+        mac.0.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MacAddr, D::Error> {
+        Ok(MacAddr(Deserialize::deserialize(deserializer)?))
     }
 }

@@ -47,6 +47,10 @@ pub struct Inventory {
     pub trees: TreeSettings,
     /// How failures are dealt with.
     pub failure: FailureSettings,
+    /// The file in which this controller remembers what the next one must know.
+    pub store: Option<PathBuf>,
+    /// Whether it waits until no other controller is in charge.
+    pub standby: bool,
     /// Another compiled program than the built-in one.
     pub pipeline: Option<PipelinePaths>,
 }
@@ -168,6 +172,9 @@ impl Inventory {
             at: error.utf8_error().valid_up_to(),
         })?;
         let mut inventory = Self::from_text(&name, &text)?;
+        if let (Some(store), Some(folder)) = (&mut inventory.store, path.parent()) {
+            *store = folder.join(&*store);
+        }
         if let (Some(pipeline), Some(folder)) = (&mut inventory.pipeline, path.parent()) {
             pipeline.json = folder.join(&pipeline.json);
             pipeline.p4info = folder.join(&pipeline.p4info);

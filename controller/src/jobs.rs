@@ -34,6 +34,7 @@ use crate::routing::Addresses;
 mod attach;
 mod change;
 mod join;
+mod persist;
 mod plan;
 mod pool;
 mod ring;
@@ -45,6 +46,7 @@ mod tests;
 pub use change::ReportError;
 use change::{Account, Change};
 pub use join::{GroupName, JoinError, Joining, Terms};
+pub use persist::Records;
 use plan::{Plan, PlanError};
 use pool::Pool;
 

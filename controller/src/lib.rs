@@ -8,7 +8,7 @@
 //! * [`graph`]: switches, links and hosts; [`tree`]: reduction trees planned over them; [`routing`]: ordinary traffic;
 //! * [`jobs`]: who joined, which trees they use, when they end.
 //!
-//! Parts that act: [`switch`] keeps one switch at what it should hold, [`control`] ties everything together.
+//! Parts that act: [`store`] remembers, [`switch`] keeps one switch at what it should hold, [`control`] ties everything together.
 
 pub mod control;
 pub mod discovery;
@@ -17,5 +17,6 @@ pub mod inventory;
 pub mod jobs;
 pub mod program;
 pub mod routing;
+pub mod store;
 pub mod switch;
 pub mod tree;

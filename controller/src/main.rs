@@ -39,6 +39,8 @@ use cli::status::StatusArgs;
   discovery: {ports: 32, probe_interval_ms: 200, link_timeout_ms: 1400}
   trees: {slots_per_tree: 16, stripes: 1, resend_interval_ms: 3, leave_linger_ms: 1500}
   failure: {attach_grace_ms: 500, report_timeout_ms: 2000, patience_ms: 8000}
+  # Remembers groups and topology for the next controller; default: none.
+  # store: controller.redb
   # Instead of the program built in:
   # pipeline: {json: inca.json, p4info: inca.p4info.txtpb}
   # Hosts that shall not be learnt:
@@ -62,6 +64,13 @@ struct RunArgs {
     /// Where the northbound API listens, instead of the inventory's addresses; may be repeated.
     #[arg(long, value_name = "IP:PORT")]
     listen: Vec<SocketAddr>,
+    /// The file in which this controller remembers running groups and the topology, so that the next one takes them over: a
+    /// redb database, made if it is not there [default: the inventory's `store`, or none: a restart ends all groups]
+    #[arg(long, value_name = "FILE")]
+    store: Option<PathBuf>,
+    /// Stand by while another controller is in charge of the switches, and take over when it has gone
+    #[arg(long)]
+    standby: bool,
     /// How logs are written.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
@@ -124,6 +133,8 @@ async fn run(args: RunArgs) -> Result<(), Failure> {
     if !args.listen.is_empty() {
         inventory.listen = args.listen;
     }
+    inventory.store = args.store.or(inventory.store);
+    inventory.standby = args.standby;
     let settle = inventory.discovery.probe_interval.max(Duration::from_millis(500));
     let controller = Controller::start(inventory).await?;
     for address in controller.addresses() {

@@ -26,14 +26,14 @@ pub struct Member {
 }
 
 /// A reduction tree: every node once, children before parents, the root last.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Tree {
     /// The nodes, leaves first.
     pub nodes: Vec<Node>,
 }
 
 /// A switch of a tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Node {
     /// The switch.
     pub device: DeviceId,
@@ -44,7 +44,7 @@ pub struct Node {
 }
 
 /// The link to the parent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Uplink {
     /// Own port.
     pub port: u16,
@@ -55,7 +55,7 @@ pub struct Uplink {
 }
 
 /// A child of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Child {
     /// A rank.
     Rank {

@@ -99,6 +99,7 @@ class Emulation:
         self.settings = settings
         self.run_dir = settings.run_dir.resolve()
         self.controller: Component | None = None
+        self.controller_port = CONTROLLER_PORT
         self._net: Mininet | None = None
         self._jobs = 0
 
@@ -118,13 +119,18 @@ class Emulation:
     @property
     def controller_url(self) -> str:
         """Where hosts reach the northbound API."""
-        return f"http://{management.CONTROLLER_ADDRESS}:{CONTROLLER_PORT}"
+        return f"http://{management.CONTROLLER_ADDRESS}:{self.controller_port}"
 
     @property
     def workers(self) -> list[Worker]:
         """Every host as a rank, in order."""
         hosts = self.network.hosts
         return [Worker(rank, len(hosts), host, self.controller_url) for rank, host in enumerate(hosts)]
+
+    @property
+    def store(self) -> Path:
+        """Where the controller remembers what the next one must know."""
+        return self.run_dir / "controller.redb"
 
     @property
     def net(self) -> Mininet:
@@ -154,6 +160,7 @@ class Emulation:
             raise RuntimeError("an emulation must run in its own namespaces: use inca_net.isolate.isolated")
         self.settings.check()
         self.run_dir.mkdir(parents=True, exist_ok=True)
+        self.store.unlink(missing_ok=True)
         self._build()
         for switch in self.switches:
             switch.start([])
@@ -251,6 +258,10 @@ class Emulation:
 
     def start_controller(self) -> None:
         """Starts the controller (again)."""
+        self.controller = self.launch_controller("controller", CONTROLLER_PORT)
+
+    def launch_controller(self, name: str, port: int, *arguments: str) -> Component:
+        """Starts a controller that uses the emulation's store, beside whatever others there are."""
         inventory = self.run_dir / "inventory.yaml"
         inventory.write_text(self.inventory())
         argv = [
@@ -258,11 +269,15 @@ class Emulation:
             "--inventory",
             str(inventory),
             "--listen",
-            f"0.0.0.0:{CONTROLLER_PORT}",
+            f"0.0.0.0:{port}",
+            "--store",
+            str(self.store),
             *self.settings.controller_args,
+            *arguments,
         ]
-        self.controller = Component.start("controller", argv, self.run_dir / "controller.log")
-        self.controller.wait_for_port(CONTROLLER_PORT, READY_SECONDS)
+        controller = Component.start(name, argv, self.run_dir / f"{name}.log")
+        controller.wait_for_port(port, READY_SECONDS)
+        return controller
 
     def wait_ready(self, seconds: float = READY_SECONDS) -> None:
         """Waits until the controller knows all switches, links and hosts; hosts announce themselves meanwhile."""
@@ -321,7 +336,7 @@ class Emulation:
             find_binary("inca-controller"),
             "status",
             "--controller",
-            f"127.0.0.1:{CONTROLLER_PORT}",
+            f"127.0.0.1:{self.controller_port}",
             "--json",
         ]
         if counters:

@@ -125,6 +125,7 @@ impl controller_server::Controller for Service {
 fn refusal(error: &JoinError) -> Status {
     let message = error.to_string();
     match error {
+        JoinError::Standby => Status::unavailable(message),
         JoinError::Field { .. } | JoinError::Mtu { .. } => Status::invalid_argument(message),
         JoinError::Terms { .. } | JoinError::RankLost { .. } => Status::failed_precondition(message),
         JoinError::NoMember { .. } => Status::not_found(message),

@@ -25,6 +25,7 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) failure: Failure,
     pub(super) pipeline: Option<Pipeline>,
+    pub(super) store: Option<std::path::PathBuf>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -55,6 +55,8 @@ pub(super) fn validate(path: &str, file: File) -> Result<Inventory, InventoryErr
         discovery: place.discovery(&file.discovery)?,
         trees: place.trees(&file.trees)?,
         failure: place.failure(&file.failure)?,
+        store: file.store,
+        standby: false,
         pipeline: file.pipeline.map(|files| PipelinePaths { json: files.json, p4info: files.p4info }),
     })
 }

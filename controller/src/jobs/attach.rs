@@ -73,7 +73,9 @@ impl Jobs {
                 change.forget_answers_of(rank);
                 actions.push(Action::Tell(id, change.stop()));
             }
-            Phase::Running | Phase::Draining { .. } if generation < job.generation => {
+            Phase::Running | Phase::Draining { .. }
+                if generation < job.generation && job.resume.is_some() =>
+            {
                 if let Some(assignment) = self
                     .jobs
                     .get(&job_id)
@@ -82,7 +84,8 @@ impl Jobs {
                     actions.push(Action::Tell(id, JoinEvent::Assignment(assignment)));
                 }
             }
-            Phase::Running if request.attach_stopped => {
+            // How that generation began was not remembered.
+            Phase::Running if request.attach_stopped || generation < job.generation => {
                 let reason = format!("rank {rank} was stopped");
                 self.begin(now, job_id, Goal::GoOn, reason, &mut actions);
             }

@@ -143,8 +143,13 @@ impl Job {
     /// When an attempt needs [`Jobs::tick`].
     pub(super) fn change_timeout(&self, change: &Change, settings: &FailureSettings) -> Option<Instant> {
         let live = self.members.iter().filter(|(_, member)| member.is_here);
-        if live.into_iter().any(|(rank, _)| change.awaits(*rank)) {
-            return Some(change.asked + settings.report_timeout);
+        let awaited = live.filter(|(rank, _)| change.awaits(**rank));
+        // The first one that may be given up; one that has yet to come back is given until then.
+        let patience = change.asked + settings.report_timeout;
+        if let Some(at) =
+            awaited.map(|(_, member)| member.lost_at.map_or(patience, |at| at.max(patience))).min()
+        {
+            return Some(at);
         }
         match (&change.no_tree, self.work) {
             (Some(_), _) => Some(self.unsettled.unwrap_or(change.asked) + settings.patience),
@@ -445,7 +450,9 @@ impl Jobs {
         let Phase::Changing(change) = &job.phase else { return };
         if now >= change.asked + self.failure.report_timeout {
             let silent = |(rank, member): (&u16, &super::Member)| {
-                (member.is_here && change.awaits(*rank)).then_some(*rank)
+                // Ranks of the last controller's are given their time to come back.
+                let may_come = member.lost_at.is_some_and(|at| now < at);
+                (member.is_here && !may_come && change.awaits(*rank)).then_some(*rank)
             };
             if let Some(rank) = job.members.iter().find_map(silent) {
                 let reason = format!("rank {rank} does not answer");

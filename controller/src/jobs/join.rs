@@ -110,6 +110,9 @@ pub enum JoinError {
         /// The group's.
         agreed: String,
     },
+    /// This controller is not the one to ask.
+    #[error("this controller stands by: another one is in charge")]
+    Standby,
     /// The rank is there already.
     #[error("{name}: rank {rank} has joined already, from {address} port {udp_port}")]
     RankTaken {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use inca_p4runtime::northbound;
 use inca_wire::packet::UDP_PORT;
+use serde::{Deserialize, Serialize};
 
 use super::pool::{Exhausted, Need, Pool};
 use super::{Addresses, Job};
@@ -15,7 +16,8 @@ use crate::program::node::{Child, Endpoint, Parent, Share, TreeNode};
 use crate::tree::{self, Member, Tree, TreeError};
 
 /// The trees of a group, one per stripe.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Plan {
     pub(super) stripes: Vec<Stripe>,
     /// Where each rank's host is.
@@ -23,7 +25,8 @@ pub(super) struct Plan {
     slots: u32,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Stripe {
     pub(super) tree_id: u16,
     pub(super) tree: Tree,
@@ -157,6 +160,18 @@ impl Plan {
             }
         }
         result
+    }
+
+    /// Takes exactly the shares that the plan has, all or none: an earlier controller had taken them.
+    pub(super) fn reserve(&self, pools: &mut BTreeMap<DeviceId, Pool>) -> bool {
+        let mut reserved = pools.clone();
+        for (device, need, share) in self.stripes.iter().flat_map(|stripe| &stripe.shares) {
+            if !reserved.get_mut(device).is_some_and(|pool| pool.reserve(*need, *share)) {
+                return false;
+            }
+        }
+        *pools = reserved;
+        true
     }
 
     /// Gives back everything that was taken.

@@ -19,7 +19,7 @@ pub(super) struct Pool {
 }
 
 /// What a node of a tree needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Need {
     pub(super) slots: u32,
     /// Words per slot.
@@ -77,6 +77,22 @@ impl Pool {
         share
     }
 
+    /// Takes exactly this share; false, and nothing is taken, if a part of it is in use.
+    pub(super) fn reserve(&mut self, need: Need, share: Share) -> bool {
+        let before = self.clone();
+        let taken = self.trees < MAX_TREES
+            && self.slots.reserve(share.first_slot, need.slots)
+            && self.words.reserve(share.first_word, need.words())
+            && self.replicas.reserve(share.first_replica.into(), need.replicas())
+            && self.groups.reserve(share.down_group.into(), 1)
+            && (need.is_root || self.groups.reserve(share.up_group.into(), 1));
+        match taken {
+            true => self.trees += 1,
+            false => *self = before,
+        }
+        taken
+    }
+
     /// Gives back what [`Self::take`] gave.
     pub(super) fn give_back(&mut self, need: Need, share: Share) {
         self.slots.give_back(share.first_slot, need.slots);
@@ -122,6 +138,23 @@ impl Ranges {
             self.0.insert(first + wanted, length - wanted);
         }
         Ok(first)
+    }
+
+    /// Takes these numbers, if all are free.
+    fn reserve(&mut self, first: u32, length: u32) -> bool {
+        let Some((&start, &free)) = self.0.range(..=first).next_back() else { return false };
+        let (Some(end), until) = (first.checked_add(length), start + free) else { return false };
+        if end > until {
+            return false;
+        }
+        self.0.remove(&start);
+        if start < first {
+            self.0.insert(start, first - start);
+        }
+        if end < until {
+            self.0.insert(end, until - end);
+        }
+        true
     }
 
     fn give_back(&mut self, mut first: u32, mut length: u32) {

@@ -8,6 +8,7 @@ use crate::graph::{Attachment, Port};
 use crate::program::{Match, TableEntry};
 
 mod change;
+mod persist;
 mod random;
 
 /// How long a rank without a stream may take to attach again.

@@ -36,7 +36,7 @@ pub struct TreeNode {
 }
 
 /// What of a switch belongs to one node; shares of two trees must not overlap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Share {
     /// First slot.
     pub first_slot: u32,

@@ -126,13 +126,13 @@ fn constant(name: &str) -> u64 {
 
 #[test]
 fn numbers_agree_with_the_p4_source() {
-    assert_eq!(constant("SLOTS"), SLOTS.into());
-    assert_eq!(constant("SLOT_WORDS"), SLOT_WORDS.into());
-    assert_eq!(constant("CPU_PORT"), CPU_PORT.into());
+    assert_eq!(constant("SLOTS"), u64::from(SLOTS));
+    assert_eq!(constant("SLOT_WORDS"), u64::from(SLOT_WORDS));
+    assert_eq!(constant("CPU_PORT"), u64::from(CPU_PORT));
     assert_eq!(constant("MAX_WORDS"), packet::MAX_WORDS as u64);
-    assert_eq!(constant("INCA_UDP_PORT"), packet::UDP_PORT.into());
-    assert_eq!(constant("INCA_VERSION"), packet::VERSION.into());
-    assert_eq!(constant("PARENT_MEMBER"), PARENT_MEMBER.into());
+    assert_eq!(constant("INCA_UDP_PORT"), u64::from(packet::UDP_PORT));
+    assert_eq!(constant("INCA_VERSION"), u64::from(packet::VERSION));
+    assert_eq!(constant("PARENT_MEMBER"), u64::from(PARENT_MEMBER));
     for (name, reason) in
         [("LINK_PROBE", Reason::LinkProbe), ("ARP", Reason::Arp), ("ANNOUNCE", Reason::Announce)]
     {
@@ -140,7 +140,7 @@ fn numbers_agree_with_the_p4_source() {
     }
     let tree_table = info();
     assert_eq!(tree_table.table("tree").unwrap().size, MAX_TREES as i64);
-    assert_eq!(tree_table.table("replica").unwrap().size, MAX_REPLICAS.into());
+    assert_eq!(tree_table.table("replica").unwrap().size, i64::from(MAX_REPLICAS));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use inca_p4runtime::client::{
 use inca_p4runtime::p4v1::{Update, update};
 use inca_p4runtime::{EntryError, bytestring, client};
 use thiserror::Error;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tonic::Code;
 
 use super::state::{self, Key, State};
@@ -49,6 +49,10 @@ pub enum SwitchEvent {
     },
     /// It is not under control, for this reason.
     Down(String),
+    /// It has made this controller its primary one, which is not in charge yet.
+    Elected,
+    /// Another controller has become its primary one.
+    Displaced(String),
     /// It handed over a packet.
     PacketIn {
         /// Port the packet came in by.
@@ -169,6 +173,7 @@ pub struct SwitchTask {
     pipeline: Arc<Pipeline>,
     commands: mpsc::UnboundedReceiver<Command>,
     events: mpsc::Sender<(DeviceId, SwitchEvent)>,
+    in_charge: watch::Receiver<bool>,
     sections: BTreeMap<Section, State>,
     /// What is known of the switch while it is away.
     state: String,
@@ -189,6 +194,7 @@ impl SwitchTask {
         pipeline: Arc<Pipeline>,
         election_id: u128,
         events: mpsc::Sender<(DeviceId, SwitchEvent)>,
+        in_charge: watch::Receiver<bool>,
     ) -> (Self, SwitchHandle) {
         let (sender, commands) = mpsc::unbounded_channel();
         let target = format!("http://{}", spec.target);
@@ -199,6 +205,7 @@ impl SwitchTask {
             pipeline,
             commands,
             events,
+            in_charge,
             sections: BTreeMap::new(),
             state: "connecting".to_owned(),
         };
@@ -211,7 +218,7 @@ impl SwitchTask {
         loop {
             let (config, pipeline) = (self.config.clone(), self.pipeline.clone());
             let (device, events) = (self.device, self.events.clone());
-            let opened = self.meanwhile(open(config, pipeline, device, events)).await;
+            let opened = self.meanwhile(open(config, pipeline, device, events, self.in_charge.clone())).await;
             let reason = match opened {
                 None => return,
                 Some(Ok(session)) => {
@@ -292,6 +299,10 @@ impl SwitchTask {
 
     /// Serves a connection until it ends, and says why it did. `None`: the handles are gone.
     async fn online(&mut self, mut session: Session) -> Option<String> {
+        // All that it should hold was said before it was opened.
+        while let Ok(command) = self.commands.try_recv() {
+            self.away(command);
+        }
         // What an earlier controller left behind goes, what is missing comes.
         match self.reconcile(&mut session).await {
             Ok(failed) => {
@@ -316,7 +327,9 @@ impl SwitchTask {
                 event = session.events.next() => match event {
                     Some(client::Event::PacketIn(packet)) => self.packet_in(&packet).await?,
                     Some(client::Event::Mastership(mastership)) if !mastership.is_primary => {
-                        return Some(displaced(&mastership));
+                        let reason = displaced(&mastership);
+                        self.events.send((self.device, SwitchEvent::Displaced(reason.clone()))).await.ok()?;
+                        return Some(reason);
                     }
                     Some(client::Event::Closed(reason)) => return Some(reason),
                     Some(client::Event::Error(error)) => {
@@ -524,6 +537,7 @@ async fn open(
     pipeline: Arc<Pipeline>,
     device: DeviceId,
     events_out: mpsc::Sender<(DeviceId, SwitchEvent)>,
+    mut in_charge: watch::Receiver<bool>,
 ) -> Result<Session, String> {
     let (client, mut events) = Client::connect(config).await.map_err(|error| error.to_string())?;
     let first = match &*client.link().borrow() {
@@ -541,15 +555,30 @@ async fn open(
             let election_id = current.election_id.saturating_add(1);
             client.set_election_id(election_id).await.map_err(|error| error.to_string())?;
         }
+        let was_in_charge = *in_charge.borrow_and_update();
         current = loop {
-            match events.next().await {
-                Some(client::Event::Mastership(mastership)) => break mastership,
-                Some(client::Event::Closed(reason)) => return Err(reason),
-                None => return Err("the stream ended".to_owned()),
-                Some(_) => {}
+            tokio::select! {
+                event = events.next() => match event {
+                    Some(client::Event::Mastership(mastership)) => break mastership,
+                    Some(client::Event::Closed(reason)) => return Err(reason),
+                    None => return Err("the stream ended".to_owned()),
+                    Some(_) => {}
+                },
+                // In charge of another switch: one controller for all of them.
+                Ok(()) = in_charge.changed(), if !was_in_charge => {
+                    if *in_charge.borrow_and_update() {
+                        let election_id = current.election_id.saturating_add(1);
+                        client.set_election_id(election_id).await.map_err(|error| error.to_string())?;
+                    }
+                }
             }
         };
     }
+    // Nothing is written before it is known what this switch should hold.
+    if !*in_charge.borrow() {
+        let _ = events_out.send((device, SwitchEvent::Elected)).await;
+    }
+    in_charge.wait_for(|in_charge| *in_charge).await.map_err(|_| "the controller is ending".to_owned())?;
     let state = client.ensure_pipeline(&pipeline).await.map_err(|error| error.to_string())?;
     let pushed = state == PipelineState::Pushed;
     let installed = match pushed {

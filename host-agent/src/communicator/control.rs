@@ -6,6 +6,7 @@ mod ring;
 
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, UdpSocket};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -15,8 +16,8 @@ use inca_p4runtime::northbound::{self, InfoRequest, JoinEvent, JoinRequest, join
 use inca_wire::packet::{Format, Header, Opcode, VERSION};
 use tokio::sync::mpsc as tokio_mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
-use tonic::Streaming;
 use tonic::transport::{Channel, Endpoint as ChannelEndpoint};
+use tonic::{Code, Streaming};
 
 use super::error::{JoinError, LeaveError};
 use super::options::{Fallback, JoinOptions, OnFailure};
@@ -87,7 +88,8 @@ impl Control {
             .name(format!("inca control {job}"))
             .spawn(move || {
                 let deadline = Instant::now() + options.timeout;
-                let session = Session { options, interface, socket, listener, deadline };
+                let turn = AtomicUsize::new(0);
+                let session = Session { options, interface, socket, listener, deadline, turn };
                 runtime.block_on(session.run(report, ended, inbox));
             })
             .map_err(system("starting a thread for the controller's stream"))?;
@@ -118,6 +120,8 @@ struct Session {
     /// Where a ring's neighbour would be awaited.
     listener: Option<TcpListener>,
     deadline: Instant,
+    /// Which of the controllers is asked next.
+    turn: AtomicUsize,
 }
 
 impl Session {
@@ -148,13 +152,19 @@ impl Session {
         &self,
         on_closed: OnClosed,
     ) -> Result<(ControllerClient<Channel>, Streaming<JoinEvent>, JoinedParts), JoinError> {
-        let mut client = self.connect().await?;
-        let announce = self.info(&mut client).await?;
+        let deadline = self.deadline;
+        let (client, announce, mut stream) = loop {
+            match self.enter().await {
+                // It stands by; another one is in charge, or will be.
+                Err(JoinError::Refused { code: Code::Unavailable, .. })
+                    if Instant::now() + CONNECT_RETRY < deadline =>
+                {
+                    sleep(CONNECT_RETRY).await;
+                }
+                entered => break entered?,
+            }
+        };
         let announcement = self.announcement();
-        // Early, so that the controller may know the host by the time it is asked for.
-        self.announce(&announcement, announce);
-        let request = self.join_request()?;
-        let mut stream = self.within(client.join(request)).await?.into_inner();
         let assignment = self.await_assignment(&mut stream, &announcement, announce).await?;
         let ring = assignment.ring.clone();
         let (mut joined, trees) = self.judge(assignment)?;
@@ -168,14 +178,26 @@ impl Session {
         Ok((client, stream, (joined, Engine::Tree(driver), thread)))
     }
 
+    /// Asks one controller to let this rank in.
+    async fn enter(
+        &self,
+    ) -> Result<(ControllerClient<Channel>, SocketAddrV4, Streaming<JoinEvent>), JoinError> {
+        let mut client = self.connect().await?;
+        let announce = self.info(&mut client).await?;
+        // Early, so that the controller may know the host by the time it is asked for.
+        self.announce(&self.announcement(), announce);
+        let request = self.join_request()?;
+        let stream = self.within(client.join(request)).await?.into_inner();
+        Ok((client, announce, stream))
+    }
+
     /// Connects, again and again until the deadline: the controller may be starting too.
     async fn connect(&self) -> Result<ControllerClient<Channel>, JoinError> {
         let controller = &self.options.controller;
-        let endpoint = self.endpoint()?;
         let mut logged = false;
         let mut last = "no answer".to_owned();
         loop {
-            match timeout_at(self.deadline, endpoint.connect()).await {
+            match timeout_at(self.deadline, self.endpoint()?.connect()).await {
                 Ok(Ok(channel)) => return Ok(ControllerClient::new(channel)),
                 Ok(Err(error)) => last = chain(&error),
                 Err(_) => {}
@@ -191,8 +213,11 @@ impl Session {
         }
     }
 
+    /// The next one of the controllers that were given, in turn.
     fn endpoint(&self) -> Result<ChannelEndpoint, JoinError> {
-        let controller = &self.options.controller;
+        let controllers: Vec<&str> = self.options.controller.split(',').map(str::trim).collect();
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let controller = controllers[turn % controllers.len()].to_owned();
         let uri = || JoinError::Uri { controller: controller.clone() };
         let endpoint = ChannelEndpoint::from_shared(controller.clone()).map_err(|_| uri())?;
         if endpoint.uri().scheme_str() != Some("http") || endpoint.uri().authority().is_none() {

@@ -34,7 +34,7 @@ pub enum Fallback {
 /// What to join, and as whom.
 #[derive(Debug, Clone)]
 pub struct JoinOptions {
-    /// The controller's northbound address, as `http://192.0.2.1:9559`.
+    /// The controller's northbound address, as `http://192.0.2.1:9559`. Several, separated by commas, where others stand by.
     pub controller: String,
     /// Name of the job.
     pub job: String,

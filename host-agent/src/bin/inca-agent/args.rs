@@ -71,7 +71,7 @@ impl Command {
 /// Whom to join.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct JoinArgs {
-    /// The controller's northbound address
+    /// The controller's northbound address; several, separated by commas, where others stand by
     #[arg(long, env = "INCA_CONTROLLER", value_name = "http://ADDRESS:PORT")]
     pub(crate) controller: String,
     /// Name of the job
