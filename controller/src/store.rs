@@ -145,6 +145,7 @@ impl Store {
             what,
             reason: error.to_string(),
         })?;
+        #[allow(clippy::result_large_err)] // The database's own; it goes no further.
         let write = || -> Result<(), redb::Error> {
             // Outlives its transaction.
             let database = self.database()?;

@@ -19,6 +19,9 @@ use inca_wire::packet::Format;
 /// Ranks whose stream broke with the last controller attach within this time, or are taken for dead.
 const RETURN: Duration = Duration::from_secs(10);
 
+/// What a group has in a switch.
+pub type Held = (JobId, DeviceId, Vec<Entry>);
+
 /// All that is remembered of groups.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -87,12 +90,7 @@ impl Jobs {
 
     /// Takes over what an earlier controller remembered; `graph` is what it knew. Returns what each group has in the switches.
     /// What does not fit the switches of this controller is left out: its ranks are refused when they attach.
-    pub fn restore(
-        &mut self,
-        now: Instant,
-        records: Records,
-        graph: &Graph,
-    ) -> (Vec<(JobId, DeviceId, Vec<Entry>)>, Vec<Action>) {
+    pub fn restore(&mut self, now: Instant, records: Records, graph: &Graph) -> (Vec<Held>, Vec<Action>) {
         self.graph = graph.clone();
         self.next_job = self.next_job.max(records.next_job);
         self.next_tree_id = records.next_tree_id.max(1);
