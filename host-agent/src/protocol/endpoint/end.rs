@@ -90,7 +90,8 @@ impl<B: TensorBuffer> Endpoint<B> {
         let transmissions = tree.transmissions(tree.slot_of(chunk / stripes));
         let missing = match stall {
             Stall::Waiting { missing, .. } => missing.certain,
-            Stall::Silent { .. } => Vec::new(),
+            // Its leaf does not hear it: it is the one that the others wait for.
+            Stall::Silent { .. } => vec![tree.config.member.into()],
             _ => return None,
         };
         (transmissions > 1).then_some(Stalled { chunk, transmissions, missing })
