@@ -46,7 +46,7 @@ mod tests;
 pub use change::ReportError;
 use change::{Account, Change};
 pub use join::{GroupName, JoinError, Joining, Terms};
-pub use persist::Records;
+pub use persist::{Held, Records};
 use plan::{Plan, PlanError};
 use pool::Pool;
 

@@ -24,7 +24,7 @@ def endless_job(emulation: Emulation) -> list[Job]:
     return jobs
 
 
-def test_noise_makes_no_hosts_no_links_and_no_difference(kind: str, start: Start) -> None:
+def test_m6_noise_makes_no_hosts_no_links_and_no_difference(kind: str, start: Start) -> None:
     emulation = start(topology.tree2("t", [2, 1]), switch=kind)
     before = emulation.status()
     noise = [

@@ -17,7 +17,7 @@ def interface() -> Iterator[str]:
     subprocess.run(["ip", "link", "del", "doc0"], check=True)
 
 
-def test_offloads_left_on_are_named_with_the_command(interface: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_m1_offloads_left_on_are_named_with_the_command(interface: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert doctor.run(False, [interface]) == 1
     text = capsys.readouterr().out
     for offload in ("tx", "tso", "gso"):

@@ -84,7 +84,7 @@ def test_networks_of_two_runs_do_not_touch(tmp_path: Path) -> None:
     assert second.finish() == (0, "")
 
 
-def test_second_run_of_a_name_is_refused_while_the_first_runs(tmp_path: Path) -> None:
+def test_m3_second_run_of_a_name_is_refused_while_the_first_runs(tmp_path: Path) -> None:
     first = Held("twice", tmp_path)
     assert first.up()
     code, error = Held("twice", tmp_path).finish()
@@ -96,7 +96,7 @@ def test_second_run_of_a_name_is_refused_while_the_first_runs(tmp_path: Path) ->
     assert again.finish()[0] == 0
 
 
-def test_killed_run_leaves_no_process_and_no_lock(tmp_path: Path) -> None:
+def test_m3_killed_run_leaves_no_process_and_no_lock(tmp_path: Path) -> None:
     held = Held("killed", tmp_path)
     assert held.up()
     family = processes_of(held.process.pid)

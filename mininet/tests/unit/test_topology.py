@@ -77,13 +77,13 @@ def test_workers_per_leaf_are_read(text: str, workers: list[int]) -> None:
         ("mgmt0", "reserved"),
     ],
 )
-def test_bad_switch_names_are_refused(name: str, problem: str) -> None:
+def test_m5_bad_switch_names_are_refused(name: str, problem: str) -> None:
     request = NetworkRequest("n", [name, "s2"], [("h1", "s2")], [LinkRequest(name, "s2") for _ in range(10)])
     with pytest.raises(TopologyError, match=problem):
         request.build()
 
 
-def test_longest_valid_name_is_accepted_and_one_more_is_not() -> None:
+def test_m5_longest_valid_name_is_accepted_and_one_more_is_not() -> None:
     assert NetworkRequest("n", ["abcdefghij"], [("h1", "abcdefghij")]).build().ports("abcdefghij") == [1]
     with pytest.raises(TopologyError, match="the name may have 10"):
         NetworkRequest("n", ["abcdefghijk"], [("h1", "abcdefghijk")]).build()

@@ -38,7 +38,7 @@ def test_shape_is_read_and_named_after_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [lambda text: text.replace("\n", "\r\n"), lambda text: "\ufeff" + text])
-def test_files_from_other_systems_are_read(change: object, tmp_path: Path) -> None:
+def test_m4_files_from_other_systems_are_read(change: object, tmp_path: Path) -> None:
     path = tmp_path / "f.yaml"
     path.write_bytes(change(GRAPH).encode())  # type: ignore[operator]
     assert read_network(path) == parse_network(GRAPH, "f.yaml", "f")
@@ -70,7 +70,7 @@ def test_files_from_other_systems_are_read(change: object, tmp_path: Path) -> No
         ("hosts: {}\n", "f.yaml:1:1: 'switches' is missing"),
     ],
 )
-def test_mistakes_are_named_with_line_and_column(text: str, complaint: str) -> None:
+def test_m4_mistakes_are_named_with_line_and_column(text: str, complaint: str) -> None:
     with pytest.raises(TopologyError) as caught:
         parse_network(text, "f.yaml", "f")
     assert str(caught.value).startswith(complaint)
