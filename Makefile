@@ -6,8 +6,8 @@ RUFF    := target/python/bin/ruff
 export PYTHONDONTWRITEBYTECODE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build p4 test test-unit test-property test-golden test-diff test-net test-loss lint fmt demo perf check up doctor \
-        bench-loss bench-recovery bench-dataplane fuzz clean
+.PHONY: help setup build p4 test test-unit test-property test-golden test-diff test-net test-loss test-numbers lint fmt demo train-formats perf \
+        check up doctor conformance bench-codec bench-loss bench-recovery bench-dataplane fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ fuzz: ## fuzz one entrance, guided by coverage (nightly, cargo-fuzz): TARGET=pac
 	cargo run --quiet -p inca-tests --example fuzz_seeds -- $(TARGET) fuzz/corpus/$(TARGET)
 	cargo +nightly fuzz run $(TARGET) -- -max_total_time=$(SECONDS) -max_len=65536 -timeout=60 $(ARGS)
 
+test-numbers: ## number formats at length: 100,000 random blocks of each format, the cases at full size
+	INCA_BLOCKS=100000 INCA_LONG=1 cargo test --release -p inca-tests --test formats --test number_cases
+
 lint: $(RUFF) ## rustfmt, clippy, ruff, mypy: no changes
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
@@ -72,6 +75,9 @@ $(RUFF):
 demo: setup-if-needed build ## training, size sweep and bytes per link on 8 emulated workers (a minute or two)
 	@$(INCANET) demo $(ARGS)
 
+train-formats: setup-if-needed build ## trains the digits over every number format: accuracy, bytes, curves as PNG
+	@$(INCANET) train-formats $(ARGS)
+
 perf: build ## a sweep of inca-agent perf over an emulated network
 	@$(INCANET) perf $(ARGS)
 
@@ -89,6 +95,12 @@ bench-loss: build ## goodput at 0 and at 10 % loss on every link, on both switch
 
 bench-recovery: build ## time to notice and to go on after failures of ranks, switches and links, on both switches
 	@$(INCANET) recovery $(ARGS)
+
+conformance: ## holds host agent and switches to the vectors in tests/conformance (--help)
+	@cargo run -q -p inca-tests --bin conformance -- $(ARGS)
+
+bench-codec: ## speed of the codec beside memcpy (--help, --json)
+	@cargo bench -q -p inca-wire --bench codec -- $(ARGS)
 
 bench-dataplane: ## measure the P4 program's packet rates (see bench/)
 	cargo run --release -p inca-bench --bin bench-dataplane -- $(ARGS)

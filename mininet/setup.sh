@@ -4,7 +4,7 @@
 set -eu
 
 packages="gcc libc6-dev make mininet iproute2 iputils-ping ethtool nftables net-tools procps util-linux
-          python3 python3-yaml python3-numpy python3-sklearn python3-pytest python3-venv python3-mypy"
+          python3 python3-yaml python3-numpy python3-sklearn python3-matplotlib python3-pytest python3-venv python3-mypy"
 
 missing=""
 for package in $packages; do

@@ -77,6 +77,23 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t, 
 #undef OP
     }
 
+    // For formats of sort keys: the larger of each two lanes. Both stand in the low halves of wide lanes; `above` is the bit above
+    // each, which survives the subtraction where the accumulator's is not smaller. Borrows two words that only the rounding uses.
+#define LARGER(plane, value) \
+        plane.read(sum, meta.index); \
+        meta.to_offset = value; \
+        meta.magnitudes = ((sum | above) - meta.to_offset) & above; \
+        meta.magnitudes = meta.magnitudes - (meta.magnitudes >> lane_bits); \
+        sum = meta.to_offset ^ ((sum ^ meta.to_offset) & meta.magnitudes); \
+        plane.write(meta.index, sum);
+    @name(".keep_largest")
+    action keep_largest(word_t low_half, word_t high_half, word_t above, bit<8> lane_bits) {
+        meta.index = meta.word_index;
+#define OP(part, k) LARGER(low, LOW(part, k) & low_half) LARGER(high, HIGH_PART(part, k)) NEXT
+        FOR_EACH_WORD(OP)
+#undef OP
+    }
+
     // What each ALIGN_* means for a format, with its masks. Filled by the controller, once per format.
     @name(".accumulate")
     table accumulate {
@@ -84,7 +101,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t, 
             hdr.inca.format: exact @name("format");
             meta.how_both: exact @name("align");
         }
-        actions = { clear; store; add; add_unshifted; raise; @defaultonly NoAction; }
+        actions = { clear; store; add; add_unshifted; raise; keep_largest; @defaultonly NoAction; }
         default_action = NoAction();
         size = 128;
     }
@@ -146,6 +163,22 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t, 
 #undef OP
     }
 
+    @name(".keep_largest_low")
+    action keep_largest_low(word_t low_half, word_t above, bit<8> lane_bits) {
+        meta.index = meta.word_index;
+#define OP(part, k) LARGER(low, LOW(part, k) & low_half) NEXT
+        FOR_EACH_WORD(OP)
+#undef OP
+    }
+
+    @name(".keep_largest_partial_low")
+    action keep_largest_partial_low(word_t above, bit<8> lane_bits) {
+        meta.index = meta.word_index;
+#define OP(part, k) LARGER(low, LOW(part, k)) NEXT
+        FOR_EACH_WORD(OP)
+#undef OP
+    }
+
     // As `accumulate`, for the low plane. Filled by the controller, once per format.
     @name(".accumulate_low")
     table accumulate_low {
@@ -155,7 +188,8 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t, 
         }
         actions = {
             clear_low; store_low; add_low; raise_low;
-            store_partial_low; add_partial_low; raise_partial_low; @defaultonly NoAction;
+            store_partial_low; add_partial_low; raise_partial_low; keep_largest_low; keep_largest_partial_low;
+            @defaultonly NoAction;
         }
         default_action = NoAction();
         size = 128;
@@ -217,6 +251,22 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t, 
 #undef OP
     }
 
+    @name(".keep_largest_high")
+    action keep_largest_high(word_t high_half, word_t above, bit<8> lane_bits) {
+        meta.index = meta.word_index;
+#define OP(part, k) LARGER(high, HIGH_PART(part, k)) NEXT
+        FOR_EACH_WORD(OP)
+#undef OP
+    }
+
+    @name(".keep_largest_partial_high")
+    action keep_largest_partial_high(word_t above, bit<8> lane_bits) {
+        meta.index = meta.word_index;
+#define OP(part, k) LARGER(high, LOW(part, k)) NEXT
+        FOR_EACH_WORD(OP)
+#undef OP
+    }
+
     // As `accumulate`, for the high plane. Filled by the controller, once per format.
     @name(".accumulate_high")
     table accumulate_high {
@@ -226,7 +276,8 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t, 
         }
         actions = {
             clear_high; store_high; add_high; raise_high;
-            store_partial_high; add_partial_high; raise_partial_high; @defaultonly NoAction;
+            store_partial_high; add_partial_high; raise_partial_high; keep_largest_high; keep_largest_partial_high;
+            @defaultonly NoAction;
         }
         default_action = NoAction();
         size = 128;
@@ -246,6 +297,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t, 
     }
 #undef LOW_PART
 #undef HIGH_PART
+#undef LARGER
 #undef NEXT
 #undef PUT
 #undef UPDATE

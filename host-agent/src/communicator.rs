@@ -14,7 +14,7 @@ use inca_wire::packet::packet_len;
 
 use crate::protocol::{
     Account, Closed, Collective, Dtype, EndpointConfig, OperationSpec, Part, ReduceOp, StartError, Stats,
-    Tensor,
+    Tensor, TensorMut, TensorRef,
 };
 use crate::transport::{
     self, AllreduceError, Call, DataInterface, DriverError, Engine, LentTensor, block_on,
@@ -191,6 +191,65 @@ impl Communicator {
         unsafe { self.allreduce_raw(from.cast(), to.cast(), input.len(), Dtype::I32, op, deadline) }
     }
 
+    /// Reduces a tensor of any type over all ranks, in place. Gives up after `deadline`.
+    pub fn allreduce(
+        &self,
+        mut tensor: TensorMut<'_>,
+        op: ReduceOp,
+        deadline: Duration,
+    ) -> Result<(), AllreduceError> {
+        let (elements, dtype) = (tensor.as_ref().len(), tensor.as_ref().dtype());
+        let pointer = tensor.as_mut_ptr();
+        // SAFETY: the exclusive borrow of the elements lasts until this call has returned.
+        unsafe { self.allreduce_raw(pointer, pointer, elements, dtype, op, deadline) }
+    }
+
+    /// Reduces a tensor of any type over all ranks into another of the same type and length. Gives up after `deadline`.
+    pub fn allreduce_into(
+        &self,
+        input: TensorRef<'_>,
+        mut output: TensorMut<'_>,
+        op: ReduceOp,
+        deadline: Duration,
+    ) -> Result<(), AllreduceError> {
+        let (elements, dtype) = (input.len(), input.dtype());
+        let (output_elements, output_dtype) = (output.as_ref().len(), output.as_ref().dtype());
+        if (elements, dtype) != (output_elements, output_dtype) {
+            let job = self.joined.config.job.clone();
+            let (input, input_dtype, output) = (elements, dtype, output_elements);
+            return Err(StartError::OutputMismatch { job, input, input_dtype, output, output_dtype }.into());
+        }
+        // SAFETY: both borrows last until this call has returned, and the output is as long as the input and of its type.
+        unsafe { self.allreduce_raw(input.as_ptr(), output.as_mut_ptr(), elements, dtype, op, deadline) }
+    }
+
+    /// As [`Communicator::allreduce_f32`] with error feedback: `residual`, as long as the tensor and 0 before the first call, is added to
+    /// the tensor, and then holds what this rank's quantisation took from that. Kept from step to step by the caller, nothing that the
+    /// format takes from a gradient is lost: it is only late. For sums and averages in a block format.
+    pub fn allreduce_f32_with_feedback(
+        &self,
+        tensor: &mut [f32],
+        residual: &mut [f32],
+        op: ReduceOp,
+        deadline: Duration,
+    ) -> Result<(), AllreduceError> {
+        if tensor.len() != residual.len() {
+            let (job, format) = (self.joined.config.job.clone(), self.joined.config.format);
+            return Err(StartError::Residual { job, dtype: Dtype::F32, op, format }.into());
+        }
+        for (element, residual) in tensor.iter_mut().zip(&*residual) {
+            *element += residual;
+        }
+        let (pointer, elements) = (tensor.as_mut_ptr(), tensor.len());
+        // SAFETY: both exclusive borrows last until this call has returned, which it does only after the last use of the memory, see
+        // `allreduce_raw`; the residual is as long as the tensor.
+        let lent = unsafe {
+            LentTensor::new(pointer.cast(), pointer.cast(), elements, Dtype::F32)
+                .with_residual(residual.as_mut_ptr())
+        };
+        self.wait(lent, op, deadline)
+    }
+
     fn check_output(&self, input: usize, output: usize, dtype: Dtype) -> Result<(), AllreduceError> {
         if input == output {
             return Ok(());
@@ -219,6 +278,10 @@ impl Communicator {
         // SAFETY: the caller keeps the memory as demanded until this function returns, which it does only after the driver has given
         // the call up: its end is told, or its sender is dropped, after the last use of the tensor.
         let tensor = unsafe { LentTensor::new(input, output, elements, dtype) };
+        self.wait(tensor, op, deadline)
+    }
+
+    fn wait(&self, tensor: LentTensor, op: ReduceOp, deadline: Duration) -> Result<(), AllreduceError> {
         let (call, done) = Call::lent(self.token(), tensor);
         self.driver.start(spec(op, deadline), call);
         match block_on(done) {

@@ -24,5 +24,6 @@ pub mod transport;
 
 pub use communicator::{AllreduceHandle, Communicator, JoinError, JoinOptions, OnFailure};
 pub use inca_wire::packet::Format;
-pub use protocol::{Dtype, OperationError, ReduceOp, StartError, Tensor};
+pub use inca_wire::scheme::{Scheme, SchemeError};
+pub use protocol::{Dtype, OperationError, ReduceOp, StartError, Tensor, TensorMut, TensorRef};
 pub use transport::AllreduceError;

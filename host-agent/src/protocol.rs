@@ -8,18 +8,15 @@
 //! | `endpoint` | operations, acceptance of results, completion and failure |
 //! | `tree` | one stripe: slots, order of chunks, retransmission |
 //! | `kept` | finished chunks that others may lack when the generation changes |
-//! | `passes` | which pass follows which flags |
-//! | `codec` | elements to words and back |
+//! | `inca_wire::chunk` | which pass follows which flags, elements to words and back |
 //! | `rtt`, `window` | timeouts and pacing |
 
 mod batch;
-mod codec;
 mod config;
 mod endpoint;
 mod error;
 mod kept;
 mod operation;
-mod passes;
 mod rtt;
 mod stats;
 mod tensor;
@@ -28,8 +25,6 @@ mod window;
 
 #[cfg(test)]
 mod tests;
-
-pub(crate) use codec::divide_to_even;
 
 pub use batch::{OutgoingPacket, TransmitBatch};
 pub use config::{EndpointConfig, TreeConfig, Tuning};

@@ -7,6 +7,7 @@ inca-net check  --workers 2,2                           ping and TCP between hos
 inca-net loss   --losses 0,0.1                          what loss on every link costs, on every switch there is
 inca-net recovery --workers 2,1                         what failures cost, on every switch there is
 inca-net demo                                           trains on eight workers, sweeps sizes, counts bytes
+inca-net train-formats                                  trains over every number format, plots the curves
 inca-net doctor                                         what this machine can and can't do
 """
 
@@ -92,6 +93,10 @@ def parser() -> argparse.ArgumentParser:
 
     demo = add_network_command(commands, "demo", "trains on eight workers, sweeps sizes, counts bytes", run_demo)
     demo.add_argument("--steps", type=int, default=60, help="training steps (default: 60)")
+
+    formats = add_network_command(commands, "train-formats", "trains over every number format", run_train_formats)
+    formats.add_argument("--steps", type=int, default=60, help="training steps (default: 60)")
+    formats.add_argument("--json", action="store_true", help="print the report as JSON")
 
     tests = commands.add_parser("pytest", help="pytest inside fresh namespaces (other arguments are pytest's)")
     tests.add_argument("--name", default="pytest", help="name of the lock (default: pytest)")
@@ -357,6 +362,14 @@ def run_demo(arguments: argparse.Namespace) -> int:
     from .demo import run
 
     return emulate(arguments, requested_network(arguments, "4,4"), lambda emulation: run(emulation, arguments.steps))
+
+
+def run_train_formats(arguments: argparse.Namespace) -> int:
+    """train-formats: see train_formats.py."""
+    from .train_formats import run
+
+    network = requested_network(arguments, "2,2")
+    return emulate(arguments, network, lambda emulation: run(emulation, arguments.steps, arguments.json))
 
 
 def run_pytest(arguments: argparse.Namespace) -> int:

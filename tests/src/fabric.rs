@@ -182,6 +182,11 @@ impl<T: Target> Fabric<T> {
         fabric
     }
 
+    /// Number format.
+    pub fn format(&self) -> Format {
+        self.job.format
+    }
+
     /// Words per chunk.
     pub fn chunk_words(&self) -> u8 {
         self.job.chunk_words
@@ -242,6 +247,15 @@ impl<T: Target> Fabric<T> {
         self.elapsed
     }
 
+    /// The next generation with another job.
+    ///
+    /// # Panics
+    /// If a switch refuses an entry.
+    pub fn renew_job(&mut self, job: Job, faults: Faults, seed: u64) {
+        self.job = job;
+        self.renew(faults, seed);
+    }
+
     /// Packets that each direction of each link was given since the last [`Fabric::renew`], lost ones included.
     pub fn sent(&self) -> &Faults {
         &self.faults
@@ -276,9 +290,21 @@ impl<T: Target> Fabric<T> {
     /// # Panics
     /// If an endpoint refuses a call.
     pub fn run_each(&mut self, calls: &[Vec<Call>]) -> Result<Outcomes, Stuck> {
+        let order: Vec<usize> = (0..calls.len()).collect();
+        self.run_started_in_order(calls, &order)
+    }
+
+    /// As [`Fabric::run_each`]; ranks start, and their first packets arrive at their leaves, in this order.
+    ///
+    /// # Errors
+    /// If the bounds on packets and virtual time are reached.
+    ///
+    /// # Panics
+    /// If an endpoint refuses a call.
+    pub fn run_started_in_order(&mut self, calls: &[Vec<Call>], order: &[usize]) -> Result<Outcomes, Stuck> {
         let begin = self.elapsed;
         let delivered = self.delivered;
-        self.start(calls);
+        self.start(calls, order);
         self.run_on(calls.iter().map(Vec::len).sum(), (begin, delivered))
     }
 
@@ -299,10 +325,10 @@ impl<T: Target> Fabric<T> {
         Ok(self.hosts.iter_mut().map(Host::outcomes).collect())
     }
 
-    /// Every rank makes its calls.
-    fn start(&mut self, calls: &[Vec<Call>]) {
-        for (rank, calls) in calls.iter().enumerate() {
-            for call in calls {
+    /// Every rank makes its calls, in this order of ranks.
+    fn start(&mut self, calls: &[Vec<Call>], order: &[usize]) {
+        for &rank in order {
+            for call in &calls[rank] {
                 let spec = OperationSpec {
                     collective: Collective::Allreduce,
                     op: call.op,

@@ -1,7 +1,10 @@
 //! Seeded tensors for whole fabrics, and what every rank must get for them.
 
-use inca_host_agent::protocol::{ReduceOp, Tensor};
-use inca_wire::model::allreduce::{allreduce_f32, allreduce_i32};
+use inca_host_agent::protocol::{Dtype, Tensor};
+use inca_wire::model::allreduce::allreduce;
+use inca_wire::packet::Format;
+use inca_wire::scheme::Scheme;
+use inca_wire::tensor::I4Vec;
 
 use crate::fabric::{Call, Fabric, Outcomes, Stuck};
 use crate::rng::Rng;
@@ -33,29 +36,59 @@ pub fn f32s(seed: u64, ranks: usize, count: usize, spread: i64) -> Vec<Tensor> {
     (0..ranks).map(tensor).collect()
 }
 
-/// What every rank must get, from the reference model; `chunk_words` is the job's.
+/// One tensor per rank of any type: floats as in [`f32s`], integers whose sums fit their type.
+pub fn tensors(dtype: Dtype, seed: u64, ranks: usize, count: usize, spread: i64) -> Vec<Tensor> {
+    let tensor = |rank| {
+        let mut rng = Rng::of(&[seed, rank as u64, count as u64]);
+        let scale = rng.between(0, spread);
+        let Some(kind) = dtype.float() else {
+            let kind = dtype.integer().unwrap_or_else(|| panic!("{dtype} is neither float nor integer"));
+            let ranks = ranks as i64;
+            let values: Vec<i64> =
+                (0..count).map(|_| rng.between(kind.least / ranks, kind.most / ranks)).collect();
+            if dtype == Dtype::I4 {
+                return Tensor::I4(I4Vec::from_values(
+                    &values.iter().map(|&value| value as i8).collect::<Vec<_>>(),
+                ));
+            }
+            let size = dtype.bytes_for(1);
+            let bytes: Vec<u8> =
+                values.iter().flat_map(|value| value.to_le_bytes()[..size].to_vec()).collect();
+            return Tensor::from_le_bytes(dtype, &bytes);
+        };
+        let size = dtype.bytes_for(1);
+        let element = |_| {
+            if rng.chance(1, 8) {
+                return 0;
+            }
+            let mantissa = rng.between(-(1 << 23), 1 << 23) as f64;
+            kind.from_f64(mantissa * f64::exp2((scale + rng.between(0, spread) - 30) as f64))
+        };
+        let bytes: Vec<u8> =
+            (0..count).map(element).flat_map(|bits| bits.to_le_bytes()[..size].to_vec()).collect();
+        Tensor::from_le_bytes(dtype, &bytes)
+    };
+    (0..ranks).map(tensor).collect()
+}
+
+/// What every rank must get, from the reference model, in this format; `chunk_words` is the job's.
 ///
 /// # Panics
 /// If the model refuses the inputs, or they are of different types.
+pub fn expected_in(call: &Call, format: Format, chunk_words: u8) -> Tensor {
+    let inputs: Vec<_> = call.tensors.iter().map(Tensor::view).collect();
+    let result = allreduce(format, call.op, &inputs, chunk_words.into(), |_| {});
+    result.unwrap_or_else(|error| panic!("no reference: {error}")).elements
+}
+
+/// As [`expected_in`] in the default format of the tensors' type.
+///
+/// # Panics
+/// As there.
 pub fn expected(call: &Call, chunk_words: u8) -> Tensor {
-    let ranks = call.tensors.len() as f64;
-    let average = call.op == ReduceOp::Average;
-    match &call.tensors[0] {
-        Tensor::I32(_) => {
-            let inputs: Vec<Vec<i32>> = call.tensors.iter().map(i32_elements).collect();
-            let sum = allreduce_i32(&inputs, chunk_words.into()).expect("sums fit").elements;
-            let divide =
-                |sum: i32| if average { (f64::from(sum) / ranks).round_ties_even() as i32 } else { sum };
-            Tensor::I32(sum.into_iter().map(divide).collect())
-        }
-        Tensor::F32(_) => {
-            let inputs: Vec<Vec<f32>> = call.tensors.iter().map(f32_elements).collect();
-            let sum = allreduce_f32(&inputs, chunk_words.into()).expect("the group has a format").elements;
-            let divide = |sum: f32| if average { (f64::from(sum) / ranks) as f32 } else { sum };
-            Tensor::F32(sum.into_iter().map(divide).collect())
-        }
-        other => panic!("no reference for {other:?}"),
-    }
+    let format =
+        Scheme::default_format(call.tensors[0].dtype(), call.op).unwrap_or_else(|error| panic!("{error}"));
+    expected_in(call, format, chunk_words)
 }
 
 /// Runs calls on a fabric and compares every rank's every element with the reference, bit for bit.
@@ -67,7 +100,8 @@ pub fn expected(call: &Call, chunk_words: u8) -> Tensor {
 /// If any rank gets an error or another bit.
 pub fn run_and_check(name: &str, fabric: &mut Fabric, calls: &[Call]) -> Result<(), Stuck> {
     let outcomes = fabric.run(calls)?;
-    let expected: Vec<Tensor> = calls.iter().map(|call| expected(call, fabric.chunk_words())).collect();
+    let expected: Vec<Tensor> =
+        calls.iter().map(|call| expected_in(call, fabric.format(), fabric.chunk_words())).collect();
     check(name, &outcomes, &expected);
     Ok(())
 }
@@ -108,23 +142,12 @@ pub fn compare(outcomes: &Outcomes, expected: &[Tensor]) -> Result<(), String> {
 }
 
 /// The elements' bits.
-///
-/// # Panics
-/// If it is of another type than f32 and i32.
-pub fn bits(tensor: &Tensor) -> Vec<u32> {
-    match tensor {
-        Tensor::I32(elements) => elements.iter().map(|&element| element as u32).collect(),
-        Tensor::F32(elements) => elements.iter().map(|element| element.to_bits()).collect(),
-        other => panic!("no bits for {other:?}"),
-    }
+pub fn bits(tensor: &Tensor) -> Vec<u64> {
+    (0..tensor.len()).map(|index| tensor.view().bits(index)).collect()
 }
 
 fn text(tensor: &Tensor, at: usize) -> String {
-    match tensor {
-        Tensor::I32(elements) => elements[at].to_string(),
-        Tensor::F32(elements) => format!("{:e} ({:#010x})", elements[at], elements[at].to_bits()),
-        other => format!("{other:?}"),
-    }
+    format!("{} ({:#x})", tensor.view().text(at), tensor.view().bits(at))
 }
 
 /// The elements of an f32 tensor.

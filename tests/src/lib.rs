@@ -9,6 +9,7 @@
 
 pub mod bmv2;
 pub mod cases;
+pub mod conformance;
 pub mod fabric;
 pub mod fuzz;
 pub mod inputs;

@@ -118,9 +118,17 @@ impl Child {
     }
 }
 
+/// The formats of the rig's trees: one that is only added, one that is aligned and rounded too.
+pub const FORMATS: [Format; 2] = [Format::I32, Format::Bfp16];
+
 /// Trees in every role and both formats on one switch: single, leaf (both resend settings), root and the middle of a line, one
 /// with the largest packets. Two hosts share port 1, so that the member field tells them apart.
 pub fn standard_trees() -> Vec<Tree> {
+    trees_of(&FORMATS)
+}
+
+/// The same trees for other formats.
+pub fn trees_of(formats: &[Format]) -> Vec<Tree> {
     let host = |port, member| Child {
         at: Neighbour::host(port),
         member,
@@ -149,7 +157,7 @@ pub fn standard_trees() -> Vec<Tree> {
     let mut mixed_root = vec![host(2, 4)];
     mixed_root.push(switch(5, 1, 3));
     let mut trees = Vec::new();
-    for (index, format) in Format::ALL.into_iter().enumerate() {
+    for (index, format) in formats.iter().copied().enumerate() {
         let id = |role: u16| 0x100 * (index as u16 + 1) + role;
         trees.extend([
             tree(id(1), format, 2, 4, hosts(4), None, 0),
@@ -165,12 +173,9 @@ pub fn standard_trees() -> Vec<Tree> {
 }
 
 /// Guard bits of a tree (docs/number-formats.md, "Alignment").
+///
+/// # Panics
+/// If the format takes no group of this size.
 pub fn guard_bits(format: Format, world: u16) -> u8 {
-    match format {
-        Format::I32 => 0,
-        Format::Bfp16 => {
-            let log = u16::BITS - (world.max(1) - 1).leading_zeros();
-            16u32.saturating_sub(log).min(15) as u8
-        }
-    }
+    format.guard_bits(world.into()).unwrap_or_else(|error| panic!("{error}"))
 }

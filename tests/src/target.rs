@@ -78,6 +78,28 @@ impl<T: Target> Target for &mut T {
     }
 }
 
+impl<T: Target + ?Sized> Target for Box<T> {
+    fn install(&mut self, entries: &[Entry]) {
+        (**self).install(entries);
+    }
+
+    fn remove(&mut self, entries: &[Entry]) {
+        (**self).remove(entries);
+    }
+
+    fn step(&mut self, port: u16, frame: &[u8]) -> Sent {
+        (**self).step(port, frame)
+    }
+
+    fn event_counts(&mut self) -> BTreeMap<u32, u64> {
+        (**self).event_counts()
+    }
+
+    fn set_clock(&mut self, microseconds: u64) {
+        (**self).set_clock(microseconds);
+    }
+}
+
 /// Two switches that must send the same.
 #[derive(Debug)]
 pub struct Twins<A, B>(pub A, pub B);

@@ -20,7 +20,7 @@ fn every_single_loss_heals(shape: &Node, format: Format, chunks: usize) {
         let ranks = fabric.world();
         let calls = [Call::sum(match format {
             Format::I32 => inputs::i32s(1, ranks, 64 * chunks - 5),
-            Format::Bfp16 => inputs::f32s(1, ranks, 128 * chunks - 5, 9),
+            _ => inputs::f32s(1, ranks, 128 * chunks - 5, 9),
         })];
         let expected = [inputs::expected(&calls[0], 1)];
         let outcomes = fabric.run(&calls).unwrap_or_else(|stuck| panic!("without loss: {stuck}"));

@@ -133,7 +133,10 @@ fn integers_that_do_not_fit_fail_on_every_rank_and_the_next_sum_is_right() {
             let group = group.expect("joined");
             let error =
                 group.allreduce_i32(&mut [i32::MAX, 1], ReduceOp::Sum, DEADLINE).expect_err("too large");
-            assert!(matches!(error, AllreduceError::Operation(OperationError::Overflow { .. })), "{error}");
+            assert!(
+                matches!(error, AllreduceError::Operation(OperationError::OverflowAmong { .. })),
+                "{error}"
+            );
             let mut right = vec![7; 5000];
             group.allreduce_i32(&mut right, ReduceOp::Sum, DEADLINE).expect("a sum");
             assert!(right.iter().all(|sum| *sum == 21));

@@ -100,9 +100,10 @@ fn overflow_is_an_error_on_every_rank_and_the_job_goes_on() {
                     );
                     assert!(elements.iter().enumerate().all(|(at, &element)| at == 150 || element == 4));
                 }
-                Err(OperationError::Overflow { first, last, .. }) => {
+                Err(OperationError::Overflow { index, sum, .. }) => {
                     assert!(!fits, "rank {rank}: overflow for {values:?}");
-                    assert!((*first..=*last).contains(&150), "elements {first} to {last}");
+                    let exact = values.iter().map(|&value| i128::from(value)).sum::<i128>();
+                    assert_eq!((*index, *sum), (150, exact));
                 }
                 other => panic!("rank {rank}: {other:?}"),
             }

@@ -17,7 +17,7 @@ fn fabric(shape: &Node, format: Format, slots: u32) -> Fabric {
 fn call(fabric: &Fabric, format: Format, seed: u64, chunks: usize) -> Call {
     Call::sum(match format {
         Format::I32 => inputs::i32s(seed, fabric.world(), 64 * chunks - 3),
-        Format::Bfp16 => inputs::f32s(seed, fabric.world(), 128 * chunks - 3, 9),
+        _ => inputs::f32s(seed, fabric.world(), 128 * chunks - 3, 9),
     })
 }
 

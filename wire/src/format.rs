@@ -2,9 +2,10 @@
 //!
 //! A word is 2048 bits, big-endian: lane 0 is in its *last* bytes. Element i of a chunk is lane i mod L of word i div L.
 
-pub mod bfp16;
+pub mod bfp;
 pub mod classes;
-pub mod int32;
+pub mod integer;
+pub mod keys;
 
 pub use crate::packet::Format;
 use crate::packet::{EXP_BIAS, Flags, Header, MAX_WORLD, NO_EXP_MAX, NO_EXP_MIN, WORD_BITS, WORD_BYTES};
@@ -78,12 +79,34 @@ impl Encoded {
     }
 }
 
+/// How the lanes of a format combine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Integers at exponent 2^0: sums, which must fit a lane.
+    Integer,
+    /// Mantissas of blocks with an exponent each: sums, rounded to a lane.
+    Block,
+    /// Sort keys: the largest.
+    Max,
+}
+
 impl Format {
+    /// How its lanes combine.
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::I8 | Self::I16 | Self::I32 | Self::I64 | Self::Exact => Kind::Integer,
+            Self::Bfp8 | Self::Bfp16 | Self::Bfp32 => Kind::Block,
+            Self::Max8 | Self::Max16 | Self::Max32 | Self::Max64 => Kind::Max,
+        }
+    }
+
     /// Bits of a narrow lane; a lane of the accumulator has twice as many.
     pub const fn lane_bits(self) -> u32 {
         match self {
-            Self::I32 => 32,
-            Self::Bfp16 => 16,
+            Self::I8 | Self::Bfp8 | Self::Max8 => 8,
+            Self::I16 | Self::Bfp16 | Self::Max16 => 16,
+            Self::I32 | Self::Bfp32 | Self::Max32 => 32,
+            Self::I64 | Self::Exact | Self::Max64 => 64,
         }
     }
 
@@ -105,22 +128,34 @@ impl Format {
     /// Largest group whose sums and class counts are exact.
     pub const fn max_world(self) -> usize {
         match self {
-            Self::I32 => MAX_WORLD,
+            // A digit of a repeated sum must have a bit of its own beside the sum's growth.
+            Self::I8 => 1 << 6,
+            Self::I16 => 1 << 14,
             // A class count must fit a mantissa, else rounding could lose a rank's NaN.
+            Self::Bfp8 => i8::MAX as usize,
             Self::Bfp16 => i16::MAX as usize,
+            _ => MAX_WORLD,
         }
     }
 
-    /// Guard bits G of the accumulator in a group of `world` ranks.
-    pub const fn guard_bits(self, world: usize) -> Result<u8, FormatError> {
+    /// Bits by which a sum may outgrow its addends in a group of `world` ranks: ceil(log2(world)).
+    pub const fn growth(self, world: usize) -> Result<u32, FormatError> {
         if world == 0 || world > self.max_world() {
             return Err(FormatError::World { format: self, given: world, most: self.max_world() });
         }
-        let growth = usize::BITS - (world - 1).leading_zeros(); // ceil(log2(world))
-        Ok(match self {
-            Self::I32 => 0,
-            Self::Bfp16 if growth == 0 => self.lane_bits() as u8 - 1,
-            Self::Bfp16 => (self.lane_bits() - growth) as u8,
+        Ok(usize::BITS - (world - 1).leading_zeros())
+    }
+
+    /// Guard bits G of the accumulator in a group of `world` ranks: how far blocks' exponents may be apart for the sum to be exact.
+    pub const fn guard_bits(self, world: usize) -> Result<u8, FormatError> {
+        let growth = match self.growth(world) {
+            Ok(growth) => growth,
+            Err(error) => return Err(error),
+        };
+        Ok(match self.kind() {
+            Kind::Block if growth == 0 => self.lane_bits() as u8 - 1,
+            Kind::Block => (self.lane_bits() - growth) as u8,
+            Kind::Integer | Kind::Max => 0,
         })
     }
 }
@@ -142,7 +177,7 @@ pub const fn unbiased(exponent: u16) -> i32 {
     exponent as i32 - EXP_BIAS as i32
 }
 
-fn check_room(format: Format, elements: usize, word_bytes: usize) -> Result<(), FormatError> {
+pub(crate) fn check_room(format: Format, elements: usize, word_bytes: usize) -> Result<(), FormatError> {
     if !word_bytes.is_multiple_of(WORD_BYTES) {
         return Err(FormatError::WordBytes(word_bytes));
     }
@@ -183,10 +218,20 @@ fn encode_lanes<const BYTES: usize, T: Copy>(
 /// Decodes the lane of each element.
 #[inline(always)]
 fn decode_lanes<const BYTES: usize, T>(words: &[u8], values: &mut [T], decode: impl Fn([u8; BYTES]) -> T) {
+    for_lanes(words, values, |value, lane| *value = decode(lane));
+}
+
+/// Hands each element its lane.
+#[inline(always)]
+fn for_lanes<const BYTES: usize, T>(
+    words: &[u8],
+    values: &mut [T],
+    mut take: impl FnMut(&mut T, [u8; BYTES]),
+) {
     for (word, elements) in words.chunks_exact(WORD_BYTES).zip(values.chunks_mut(WORD_BYTES / BYTES)) {
         let (lanes, _) = word.as_chunks::<BYTES>();
         for (value, lane) in elements.iter_mut().zip(lanes.iter().rev()) {
-            *value = decode(*lane);
+            take(value, *lane);
         }
     }
 }

@@ -9,7 +9,7 @@ mod tests;
 mod types;
 
 pub use header::Header;
-pub use types::{Flags, Format, Opcode};
+pub use types::{Flags, Format, Opcode, UnknownFormat};
 
 /// Protocol version in every header.
 pub const VERSION: u8 = 1;
@@ -103,7 +103,7 @@ pub enum PacketError {
     #[error("field opcode is {0}: known are 1 to 6")]
     Opcode(u8),
     /// No such number format.
-    #[error("field format is {0}: known are 1 (i32) and 2 (bfp16)")]
+    #[error("field format is {0}: known are 1 (i32) to 12 (max64)")]
     Format(u8),
     /// The plane does not fit the opcode.
     #[error("field plane is {plane} in a packet with opcode {opcode}: partials carry 0 or 1, all others 2")]

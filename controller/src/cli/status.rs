@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use inca_p4runtime::northbound::controller_client::ControllerClient;
 use inca_p4runtime::northbound::{self as api, StatusResponse};
+use inca_wire::packet::Format;
 use serde_json::{Value, json};
 use tonic::transport::Channel;
 
@@ -220,11 +221,8 @@ fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
 }
 
 fn format_name(format: api::Format) -> &'static str {
-    match format {
-        api::Format::Unspecified => "?",
-        api::Format::I32 => "i32",
-        api::Format::Bfp16 => "bfp16",
-    }
+    let format = u8::try_from(i32::from(format)).ok().and_then(|number| Format::try_from(number).ok());
+    format.map_or("?", Format::name)
 }
 
 /// The field names of the API.

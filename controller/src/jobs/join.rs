@@ -193,14 +193,14 @@ impl Joining {
             // A caller's -1 arrives as a very large number.
             field("rank", &(request.rank as i32), valid)
         })?;
-        let format = match request.format() {
-            northbound::Format::I32 => Format::I32,
-            northbound::Format::Bfp16 => Format::Bfp16,
-            northbound::Format::Unspecified => {
-                let valid = "must be 1 (i32) or 2 (bfp16)".to_owned();
-                return Err(field("format", &request.format, valid));
-            }
-        };
+        let format = u8::try_from(request.format).ok().and_then(|number| Format::try_from(number).ok());
+        let format = format.ok_or_else(|| {
+            let known = Format::ALL.map(|format| format!("{} ({format})", u8::from(format))).join(", ");
+            field("format", &request.format, format!("must be one of {known}"))
+        })?;
+        if let Err(error) = format.guard_bits(world.into()) {
+            return Err(field("world_size", &world, error.to_string()));
+        }
         let words = u8::try_from(request.chunk_words)
             .ok()
             .filter(|words| (1..=MAX_WORDS).contains(&usize::from(*words)));

@@ -74,9 +74,7 @@ fn state(job: &Job) -> String {
     }
 }
 
+/// The API's numbers are those of the packets.
 pub(super) fn format(format: Format) -> northbound::Format {
-    match format {
-        Format::I32 => northbound::Format::I32,
-        Format::Bfp16 => northbound::Format::Bfp16,
-    }
+    northbound::Format::try_from(i32::from(u8::from(format))).unwrap_or(northbound::Format::Unspecified)
 }

@@ -321,7 +321,7 @@ fn l6_other_chunks_formats_and_versions_are_refused_with_both_numbers() {
     refused(&mut run, with(&|r| r.chunk_words = 64), &["chunk_words is 64", "1 to 32"]);
     refused(&mut run, with(&|r| r.chunk_words = 0), &["chunk_words is 0"]);
     refused(&mut run, with(&|r| r.protocol_version = 2), &["protocol_version is 2", "speak 1"]);
-    refused(&mut run, with(&|r| r.format = 9), &["format is 9"]);
+    refused(&mut run, with(&|r| r.format = 99), &["format is 99"]);
     refused(&mut run, with(&|r| r.host_address = "h1".to_owned()), &["host_address", "\"h1\""]);
     refused(&mut run, with(&|r| r.host_udp_port = 65536), &["host_udp_port is 65536"]);
     refused(&mut run, with(&|r| r.world_size = 0), &["world_size is 0"]);

@@ -26,6 +26,15 @@ pub enum Action {
     AddUnshifted(Halves),
     /// Shifts the accumulator, then adds the packet's lanes.
     Raise(Halves),
+    /// Keeps the larger of each two lanes.
+    KeepLargest {
+        /// Both planes' halves.
+        halves: Halves,
+        /// The bit above a narrow lane, in every wide lane.
+        above: Word,
+        /// w.
+        lane_bits: u8,
+    },
 }
 
 /// The table's entry.
@@ -39,6 +48,15 @@ pub fn entry(key: Key, action: &Action) -> TableEntry {
         Action::Add(halves) => call("add", halves),
         Action::AddUnshifted(halves) => call("add_unshifted", halves),
         Action::Raise(halves) => call("raise", halves),
+        Action::KeepLargest { halves: Halves { low, high }, above, lane_bits } => Call::new(
+            "keep_largest",
+            [
+                ("low_half", low.into()),
+                ("high_half", high.into()),
+                ("above", above.into()),
+                ("lane_bits", (*lane_bits).into()),
+            ],
+        ),
     };
     exact("accumulate", key.fields(), call)
 }

@@ -22,6 +22,22 @@ pub enum Action {
     AddPartial,
     /// Shifts the accumulator, then adds a partial sum.
     RaisePartial,
+    /// Keeps the larger of each two lanes: the packet's, and those of the accumulator.
+    KeepLargest {
+        /// The plane's half of every pair of lanes.
+        half: Word,
+        /// The bit above a narrow lane, in every wide lane.
+        above: Word,
+        /// w.
+        lane_bits: u8,
+    },
+    /// Keeps the larger of each two lanes, of a switch's packet.
+    KeepLargestPartial {
+        /// The bit above a narrow lane, in every wide lane.
+        above: Word,
+        /// w.
+        lane_bits: u8,
+    },
 }
 
 /// The table's entry.
@@ -34,6 +50,14 @@ pub fn entry(key: Key, action: &Action) -> TableEntry {
         Action::StorePartial => Call::new("store_partial_low", []),
         Action::AddPartial => Call::new("add_partial_low", []),
         Action::RaisePartial => Call::new("raise_partial_low", []),
+        Action::KeepLargest { half, above, lane_bits } => Call::new(
+            "keep_largest_low",
+            [("low_half", half.into()), ("above", above.into()), ("lane_bits", (*lane_bits).into())],
+        ),
+        Action::KeepLargestPartial { above, lane_bits } => Call::new(
+            "keep_largest_partial_low",
+            [("above", above.into()), ("lane_bits", (*lane_bits).into())],
+        ),
     };
     exact("accumulate_low", key.fields(), call)
 }

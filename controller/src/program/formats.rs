@@ -1,7 +1,7 @@
 //! The entries that teach a switch a number format: masks and rounding constants (`docs/number-formats.md`, `p4/accumulate.p4`,
 //! `p4/round.p4`).
 
-use inca_wire::packet::Format;
+use inca_wire::format::{Format, Kind};
 
 use super::accumulate::{self, Align, Halves};
 use super::{Entry, Word, accumulate_high, accumulate_low, measure, normalize};
@@ -13,29 +13,19 @@ pub struct FormatSpec {
     pub format: Format,
     /// w: bits of a narrow lane; accumulator lanes have twice as many.
     pub lane_bits: u8,
-    /// Whether blocks have exponents of their own (and results are rounded to a new one).
-    pub floating: bool,
+    /// How lanes combine: blocks have exponents of their own, and results are rounded to a new one.
+    pub kind: Kind,
 }
 
 impl FormatSpec {
     /// The format's shape.
     pub const fn of(format: Format) -> Self {
-        match format {
-            Format::I32 => Self { format, lane_bits: 32, floating: false },
-            Format::Bfp16 => Self { format, lane_bits: 16, floating: true },
-        }
+        Self { format, lane_bits: format.lane_bits() as u8, kind: format.kind() }
     }
 
-    /// Guard bits of a group: how far exponents may be apart for sums to be exact. w - ceil(log2(world)), at most w - 1, and 0
-    /// for formats without exponents.
-    pub const fn guard_bits(&self, world: u16) -> u16 {
-        if !self.floating {
-            return 0;
-        }
-        let log2 = if world <= 1 { 0 } else { u16::BITS - (world - 1).leading_zeros() };
-        let most = self.lane_bits as u32 - 1;
-        let guard = (self.lane_bits as u32).saturating_sub(log2);
-        (if guard > most { most } else { guard }) as u16
+    /// Guard bits of a group, see [`Format::guard_bits`]; 0 for a group that is too large, which is refused when it joins.
+    pub fn guard_bits(&self, world: u16) -> u16 {
+        self.format.guard_bits(world.into()).unwrap_or(0).into()
     }
 
     const fn wide_bits(&self) -> u32 {
@@ -52,6 +42,11 @@ impl FormatSpec {
         self.wide((1 << self.lane_bits) - 1)
     }
 
+    /// The bit above a narrow lane, in every wide lane.
+    fn above(&self) -> Word {
+        self.wide(1 << self.lane_bits)
+    }
+
     /// The high half of every pair of lanes.
     pub fn high_mask(&self) -> Word {
         self.wide(((1 << self.lane_bits) - 1) << self.lane_bits)
@@ -65,8 +60,8 @@ pub fn entries(format: Format) -> Vec<Entry> {
     for align in Align::ALL {
         let key = accumulate::Key { format, align };
         entries.extend(action(&spec, align).map(|action| accumulate::entry(key, &action).into()));
-        entries.push(accumulate_low::entry(key, &low_action(&spec, align)).into());
-        entries.push(accumulate_high::entry(key, &high_action(&spec, align)).into());
+        entries.extend(low_action(&spec, align).map(|action| accumulate_low::entry(key, &action).into()));
+        entries.extend(high_action(&spec, align).map(|action| accumulate_high::entry(key, &action).into()));
     }
     entries.push(measure::entry(measure::Key { format }, &measure_action(&spec)).into());
     entries.extend(
@@ -75,52 +70,73 @@ pub fn entries(format: Format) -> Vec<Entry> {
     entries
 }
 
-/// `None` for partial sums: switches that get them use the tables of one plane.
+/// `None` for partial sums: switches that get them use the tables of one plane; and for what a format without exponents never does.
 fn action(spec: &FormatSpec, align: Align) -> Option<accumulate::Action> {
     use accumulate::Action;
     let halves = Halves { low: spec.low_mask(), high: spec.high_mask() };
-    match align {
-        Align::Clear => Some(Action::Clear),
-        Align::Store => Some(Action::Store(halves)),
-        Align::Add if spec.floating => Some(Action::Add(halves)),
-        Align::Add => Some(Action::AddUnshifted(halves)),
-        Align::Raise => Some(Action::Raise(halves)),
-        Align::StorePartial | Align::AddPartial | Align::RaisePartial => None,
+    match (align, spec.kind) {
+        (Align::Clear, _) => Some(Action::Clear),
+        (Align::Store, _) => Some(Action::Store(halves)),
+        (Align::Add, Kind::Block) => Some(Action::Add(halves)),
+        (Align::Add, Kind::Integer) => Some(Action::AddUnshifted(halves)),
+        (Align::Add, Kind::Max) => {
+            Some(Action::KeepLargest { halves, above: spec.above(), lane_bits: spec.lane_bits })
+        }
+        (Align::Raise, Kind::Block | Kind::Integer) => Some(Action::Raise(halves)),
+        _ => None,
     }
 }
 
-fn low_action(spec: &FormatSpec, align: Align) -> accumulate_low::Action {
+fn low_action(spec: &FormatSpec, align: Align) -> Option<accumulate_low::Action> {
     use accumulate_low::Action;
-    let half = spec.low_mask();
-    match align {
-        Align::Clear => Action::Clear,
-        Align::Store => Action::Store(half),
-        Align::Add => Action::Add(half),
-        Align::Raise => Action::Raise(half),
-        Align::StorePartial => Action::StorePartial,
-        Align::AddPartial => Action::AddPartial,
-        Align::RaisePartial => Action::RaisePartial,
-    }
+    let (half, above, lane_bits) = (spec.low_mask(), spec.above(), spec.lane_bits);
+    Some(match (align, spec.kind) {
+        (Align::Clear, _) => Action::Clear,
+        (Align::Store, _) => Action::Store(half),
+        (Align::StorePartial, _) => Action::StorePartial,
+        (Align::Add, Kind::Max) => Action::KeepLargest { half, above, lane_bits },
+        (Align::AddPartial, Kind::Max) => Action::KeepLargestPartial { above, lane_bits },
+        (Align::Raise | Align::RaisePartial, Kind::Max) => return None,
+        (Align::Add, _) => Action::Add(half),
+        (Align::Raise, _) => Action::Raise(half),
+        (Align::AddPartial, _) => Action::AddPartial,
+        (Align::RaisePartial, _) => Action::RaisePartial,
+    })
 }
 
-fn high_action(spec: &FormatSpec, align: Align) -> accumulate_high::Action {
+fn high_action(spec: &FormatSpec, align: Align) -> Option<accumulate_high::Action> {
     use accumulate_high::Action;
-    let half = spec.high_mask();
-    match align {
-        Align::Clear => Action::Clear,
-        Align::Store => Action::Store(half),
-        Align::Add => Action::Add(half),
-        Align::Raise => Action::Raise(half),
-        Align::StorePartial => Action::StorePartial,
-        Align::AddPartial => Action::AddPartial,
-        Align::RaisePartial => Action::RaisePartial,
-    }
+    let (half, above, lane_bits) = (spec.high_mask(), spec.above(), spec.lane_bits);
+    Some(match (align, spec.kind) {
+        (Align::Clear, _) => Action::Clear,
+        (Align::Store, _) => Action::Store(half),
+        (Align::StorePartial, _) => Action::StorePartial,
+        (Align::Add, Kind::Max) => Action::KeepLargest { half, above, lane_bits },
+        (Align::AddPartial, Kind::Max) => Action::KeepLargestPartial { above, lane_bits },
+        (Align::Raise | Align::RaisePartial, Kind::Max) => return None,
+        (Align::Add, _) => Action::Add(half),
+        (Align::Raise, _) => Action::Raise(half),
+        (Align::AddPartial, _) => Action::AddPartial,
+        (Align::RaisePartial, _) => Action::RaisePartial,
+    })
 }
 
 fn measure_action(spec: &FormatSpec) -> measure::Action {
+    use measure::Action;
+    let constants = constants(spec);
+    match (spec.kind, spec.wide_bits()) {
+        (Kind::Max, _) => Action::Nothing,
+        (_, 128) => Action::Lanes64Bit(constants),
+        (_, 64) => Action::Lanes { constants, fold: [0, 0] },
+        (_, 32) => Action::Lanes { constants, fold: [32, 0] },
+        (_, _) => Action::Lanes { constants, fold: [32, 16] },
+    }
+}
+
+fn constants(spec: &FormatSpec) -> measure::Constants {
     let (narrow, wide) = (u32::from(spec.lane_bits), spec.wide_bits());
     let top = 1u128 << (wide - 1);
-    measure::Action {
+    measure::Constants {
         ones: spec.wide(1),
         top: spec.wide(top),
         rest: spec.wide(top - 1),
@@ -128,7 +144,6 @@ fn measure_action(spec: &FormatSpec) -> measure::Action {
         low: spec.low_mask(),
         lane_bits: spec.lane_bits,
         top_bit: (wide - 1) as u8,
-        fold: (wide % 64) as u8,
     }
 }
 
@@ -138,6 +153,15 @@ fn normalizations(spec: &FormatSpec) -> Vec<(normalize::Key, normalize::Action)>
     use normalize::{Action, Key};
     let (narrow, wide) = (u32::from(spec.lane_bits), spec.wide_bits());
     let format = spec.format;
+    // Nothing is measured of sort keys, and of 64-bit lanes only what does not fit.
+    let whole = Key { format, value: 0, mask: u64::MAX };
+    if spec.kind == Kind::Max {
+        return vec![(whole, Action::Keep { offset: Word::ZERO, lane_bits: spec.lane_bits })];
+    }
+    if narrow == 64 {
+        let offset = spec.wide(1 << 63).wrapping_sub(spec.wide(1 << 127));
+        return vec![(whole, Action::Keep { offset, lane_bits: spec.lane_bits })];
+    }
     let lane = if wide == 64 { u64::MAX } else { (1 << wide) - 1 };
     // Bits at or above a position. The lanes' OR is folded into the low bits; above them is what was folded.
     let from = |bit: u32| (u64::MAX << bit) & lane;
@@ -147,7 +171,7 @@ fn normalizations(spec: &FormatSpec) -> Vec<(normalize::Key, normalize::Action)>
         Key { format, value: 0, mask: from(narrow - 1) },
         Action::Keep { offset: spec.wide(1 << (narrow - 1)).wrapping_sub(top), lane_bits: spec.lane_bits },
     )];
-    let most = if spec.floating { narrow } else { 0 };
+    let most = if spec.kind == Kind::Block { narrow } else { 0 };
     for shift in 1..=most {
         let highest = narrow - 2 + shift;
         let half_less_one = (1u128 << (shift - 1)) - 1;

@@ -1,5 +1,6 @@
 //! Table `measure`: how the root finds the magnitudes of a sum, per format.
 
+use inca_p4runtime::Value;
 use inca_wire::packet::Format;
 
 use super::Word;
@@ -14,7 +15,7 @@ pub struct Key {
 
 /// Constants of the measurement: words with the same value in every wide lane (w is the bits of a narrow one).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Action {
+pub struct Constants {
     /// 1.
     pub ones: Word,
     /// 2^(2w-1).
@@ -29,24 +30,51 @@ pub struct Action {
     pub lane_bits: u8,
     /// 2w - 1.
     pub top_bit: u8,
-    /// How far the last 64 bits are folded on themselves: 2w, or 0 if a wide lane has 64 bits.
-    pub fold: u8,
+}
+
+impl Constants {
+    fn params(&self) -> [(&'static str, Value); 7] {
+        [
+            ("ones", (&self.ones).into()),
+            ("top", (&self.top).into()),
+            ("rest", (&self.rest).into()),
+            ("half", (&self.half).into()),
+            ("low", (&self.low).into()),
+            ("lane_bits", self.lane_bits.into()),
+            ("top_bit", self.top_bit.into()),
+        ]
+    }
+}
+
+/// How the magnitudes of a sum are found.
+// A few are made, once: boxes would only be in the way.
+#[allow(clippy::large_enum_variant)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Lanes of up to 32 bits.
+    Lanes {
+        /// Words.
+        constants: Constants,
+        /// How far the last 64 bits are folded on themselves, so that one lane is left, in two steps; 0: no more.
+        fold: [u8; 2],
+    },
+    /// Lanes of 64 bits.
+    Lanes64Bit(Constants),
+    /// No sums: sort keys.
+    Nothing,
 }
 
 /// The table's entry.
 pub fn entry(key: Key, action: &Action) -> TableEntry {
-    let call = Call::new(
-        "measure_lanes",
-        [
-            ("ones", (&action.ones).into()),
-            ("top", (&action.top).into()),
-            ("rest", (&action.rest).into()),
-            ("half", (&action.half).into()),
-            ("low", (&action.low).into()),
-            ("lane_bits", action.lane_bits.into()),
-            ("top_bit", action.top_bit.into()),
-            ("fold", action.fold.into()),
-        ],
-    );
+    let call = match action {
+        Action::Lanes { constants, fold: [fold, fold_again] } => {
+            let [ones, top, rest, half, low, lane_bits, top_bit] = constants.params();
+            let folds = [("fold", (*fold).into()), ("fold_again", (*fold_again).into())];
+            let [fold, fold_again] = folds;
+            Call::new("measure_lanes", [ones, top, rest, half, low, lane_bits, top_bit, fold, fold_again])
+        }
+        Action::Lanes64Bit(constants) => Call::new("measure_64_bit_lanes", constants.params()),
+        Action::Nothing => Call::new("measure_nothing", []),
+    };
     exact("measure", [("format", u8::from(key.format).into())], call)
 }

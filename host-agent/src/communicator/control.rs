@@ -438,11 +438,9 @@ impl Session {
     }
 }
 
+/// The API's numbers are those of the packets.
 fn northbound_format(format: Format) -> northbound::Format {
-    match format {
-        Format::I32 => northbound::Format::I32,
-        Format::Bfp16 => northbound::Format::Bfp16,
-    }
+    northbound::Format::try_from(i32::from(u8::from(format))).unwrap_or(northbound::Format::Unspecified)
 }
 
 fn waiting_text(missing_ranks: &[u32], host_unknown: bool) -> String {

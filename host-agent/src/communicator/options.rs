@@ -4,9 +4,10 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use inca_wire::packet::{Format, MAX_WORDS, MAX_WORLD};
+use inca_wire::scheme::{Scheme, SchemeError};
 
 use super::error::JoinError;
-use crate::protocol::Tuning;
+use crate::protocol::{Dtype, ReduceOp, Tuning};
 
 /// Words per chunk that fit into an ordinary 1500-byte MTU.
 pub(super) const DEFAULT_CHUNK_WORDS: u8 = 5;
@@ -44,7 +45,7 @@ pub struct JoinOptions {
     pub rank: u32,
     /// Ranks of the group.
     pub world_size: u32,
-    /// Number format: [`Format::Bfp16`] carries f32, [`Format::I32`] i32.
+    /// Number format, see [`JoinOptions::carry`] and `docs/number-formats.md`.
     pub format: Format,
     /// Words of 2048 bits per chunk, 1 to 32; the block length of block formats.
     pub chunk_words: u8,
@@ -80,6 +81,19 @@ impl JoinOptions {
             fallback: Fallback::default(),
             tuning: Tuning::default(),
         }
+    }
+
+    /// Chooses the number format for calls of this type and reduction: the one given, if it carries them, or the default.
+    ///
+    /// # Errors
+    /// If the format does not carry them, the group is too large for it, or the reduction is not offered at all.
+    pub fn carry(&mut self, dtype: Dtype, op: ReduceOp, format: Option<Format>) -> Result<(), SchemeError> {
+        let format = match format {
+            Some(format) => format,
+            None => Scheme::default_format(dtype, op)?,
+        };
+        self.format = Scheme::new(dtype, op, format, self.world_size)?.format();
+        Ok(())
     }
 
     pub(super) fn check(&self) -> Result<(), JoinError> {

@@ -10,12 +10,15 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
+use inca_wire::chunk::{ChunkState, Next, PassResult};
+use inca_wire::format::FormatError;
+use inca_wire::packet::{MAX_WORDS, WORD_BYTES};
+use inca_wire::scheme::Scheme;
 use inca_wire::tag::Operation;
 
-use super::codec;
 use super::config::EndpointConfig;
 use super::error::{Closed, ConfigError, OperationError, StartError};
-use super::operation::{OperationId, OperationSpec, OperationText, Part, ReduceOp};
+use super::operation::{OperationId, OperationSpec, OperationText, Part};
 use super::stats::Stats;
 use super::tensor::TensorBuffer;
 use super::tree::Tree;
@@ -97,10 +100,11 @@ struct Active<B> {
     text: OperationText,
     spec: OperationSpec,
     wire: Operation,
+    scheme: Scheme,
     buffer: B,
     finished: u32,
-    /// The lowest chunk whose sums do not fit.
-    overflow: Option<u32>,
+    /// The first element whose sum does not fit, and that sum.
+    overflow: Option<(u64, i128)>,
     /// Finished by a larger group.
     parts: Vec<Part>,
 }
@@ -176,8 +180,8 @@ impl<B: TensorBuffer> Endpoint<B> {
 
     /// Starts an operation; it is numbered even if it needs no packets.
     pub fn start(&mut self, spec: OperationSpec, mut buffer: B) -> Result<OperationId, Rejected<B>> {
-        let chunks = match self.admit(&spec, &mut buffer) {
-            Ok(chunks) => chunks,
+        let (scheme, chunks) = match self.admit(&spec, &mut buffer) {
+            Ok(admitted) => admitted,
             Err(error) => return Err(Rejected { error, buffer }),
         };
         let id = OperationId(self.next_number);
@@ -191,7 +195,8 @@ impl<B: TensorBuffer> Endpoint<B> {
             dtype: text.dtype.code(),
             elements: text.elements,
         };
-        let active = Active { text, spec, wire, buffer, finished: 0, overflow: None, parts: Vec::new() };
+        let active =
+            Active { text, spec, wire, scheme, buffer, finished: 0, overflow: None, parts: Vec::new() };
         if chunks == 0 {
             self.complete(active, Ok(()));
         } else if self.config.world_size == 1 {
@@ -228,31 +233,32 @@ impl<B: TensorBuffer> Endpoint<B> {
         }
     }
 
-    /// Chunks of the operation, if it can be started.
-    fn admit(&self, spec: &OperationSpec, buffer: &mut B) -> Result<u32, StartError> {
+    /// How the operation is reduced, and its chunks, if it can be started.
+    fn admit(&self, spec: &OperationSpec, buffer: &mut B) -> Result<(Scheme, u32), StartError> {
         let job = || self.config.job.clone();
         if let Some(closed) = &self.closed {
             return Err(StartError::Closed { job: job(), closed: closed.clone() });
         }
-        if !matches!(spec.op, ReduceOp::Sum | ReduceOp::Average) {
-            return Err(StartError::UnsupportedOp { job: job(), op: spec.op });
-        }
-        let (dtype, elements, format) = (buffer.input().dtype(), buffer.input().len(), self.config.format);
-        if dtype.format() != format {
-            return Err(StartError::UnsupportedDtype { job: job(), dtype, format });
-        }
+        let (dtype, elements) = (buffer.input().dtype(), buffer.input().len());
+        let scheme = Scheme::new(dtype, spec.op, self.config.format, self.config.world_size)
+            .map_err(|error| StartError::Unsupported { job: job(), error })?;
         let output = buffer.output();
         let (output, output_dtype) = (output.as_ref().len(), output.as_ref().dtype());
         if (output, output_dtype) != (elements, dtype) {
             let (input, input_dtype) = (elements, dtype);
             return Err(StartError::OutputMismatch { job: job(), input, input_dtype, output, output_dtype });
         }
+        let residual = buffer.residual().map(|(input, residual)| (input.len(), residual.len()));
+        if residual.is_some_and(|lengths| lengths != (elements, elements))
+            || (residual.is_some() && !scheme.has_residual())
+        {
+            return Err(StartError::Residual { job: job(), dtype, op: spec.op, format: self.config.format });
+        }
         let chunks = elements.div_ceil(self.chunk_elements) as u64;
-        u32::try_from(chunks).map_err(|_| StartError::TooLarge {
-            job: job(),
-            elements: elements as u64,
-            chunks,
-        })
+        match u32::try_from(chunks) {
+            Ok(chunks) => Ok((scheme, chunks)),
+            Err(_) => Err(StartError::TooLarge { job: job(), elements: elements as u64, chunks }),
+        }
     }
 
     fn enqueue(&mut self, active: Active<B>, chunks: u32) {
@@ -270,17 +276,30 @@ impl<B: TensorBuffer> Endpoint<B> {
 
     /// A world of one rank: the same arithmetic without a switch.
     fn reduce_alone(&mut self, mut active: Active<B>) {
+        let elements = active.text.elements as usize;
         let mut result = Ok(());
-        for start in (0..active.text.elements as usize).step_by(self.chunk_elements) {
-            let range = start..(start + self.chunk_elements).min(active.text.elements as usize);
-            if let Err(error) = codec::reduce_alone(&mut active.buffer, range) {
+        for start in (0..elements).step_by(self.chunk_elements) {
+            let range = start..(start + self.chunk_elements).min(elements);
+            if let Err(error) = active.reduce_chunk_alone(range) {
                 let (job, operation, chunk) =
                     (self.config.job.clone(), active.text, start / self.chunk_elements);
                 let what = error.to_string();
                 result = Err(OperationError::Protocol { job, operation, chunk: chunk as u32, pass: 0, what });
             }
         }
+        let result = result.and_then(|()| self.outcome(&active));
         self.complete(active, result);
+    }
+
+    /// How an operation ends whose chunks are all finished.
+    fn outcome(&self, active: &Active<B>) -> Result<(), OperationError> {
+        match active.overflow {
+            None => Ok(()),
+            Some((index, sum)) => {
+                let (job, operation) = (self.config.job.clone(), active.text);
+                Err(OperationError::Overflow { job, operation, index, sum })
+            }
+        }
     }
 
     fn complete(&mut self, active: Active<B>, result: Result<(), OperationError>) {
@@ -309,6 +328,59 @@ impl<B: TensorBuffer> Endpoint<B> {
         let end = start + self.chunk_elements;
         let elements = entry.operation.as_ref().map_or(end, |active| active.text.elements as usize);
         start..end.min(elements)
+    }
+}
+
+impl<B: TensorBuffer> Active<B> {
+    /// All passes of one chunk in a world of one: its contribution is its result. The root's rounding would change nothing, since
+    /// the mantissas of one contribution fit as they are.
+    fn reduce_chunk_alone(&mut self, range: Range<usize>) -> Result<(), FormatError> {
+        let mut payload = [0; MAX_WORDS * WORD_BYTES];
+        let used = self.scheme.format().words_for(range.len()) * WORD_BYTES;
+        let mut state = ChunkState::default();
+        loop {
+            let sent = self.scheme.encode(&self.buffer.input(), range.clone(), &state, &mut payload)?;
+            let words = if sent.flags.is_empty() { &payload[..used] } else { &[][..] };
+            let (flags, exp_max, exp_min) = (sent.flags, sent.exp_max, sent.exp_min);
+            let result = PassResult { flags, exp_max, exp_min, words };
+            match self.scheme.next(&state, &result) {
+                Next::Pass(next) => self.scheme.advance(&mut state, next, &result, range.len())?,
+                _ => return self.finish_chunk(&mut state, &result, range).map(|_| ()),
+            }
+        }
+    }
+
+    /// Writes a chunk's elements to the caller's output, and what quantisation took from them where the caller wants it. The first element
+    /// of the tensor that does not fit, and its sum.
+    fn finish_chunk(
+        &mut self,
+        state: &mut ChunkState,
+        result: &PassResult<'_>,
+        range: Range<usize>,
+    ) -> Result<Option<(u64, i128)>, FormatError> {
+        self.keep_residual(state, range.clone())?;
+        let start = range.start as u64;
+        let misfit = self.scheme.finish(state, result, self.buffer.output(), range)?;
+        let overflow = misfit.map(|misfit| (start + misfit.index as u64, misfit.sum));
+        self.note_overflow(overflow);
+        Ok(overflow)
+    }
+
+    /// What quantisation took from a chunk, where the caller wants it; before its input is overwritten.
+    fn keep_residual(&mut self, state: &ChunkState, range: Range<usize>) -> Result<(), FormatError> {
+        let Some((input, residual)) = self.buffer.residual() else { return Ok(()) };
+        let mut payload = [0; MAX_WORDS * WORD_BYTES];
+        self.scheme.residual(&input[range.clone()], state, &mut payload, &mut residual[range])
+    }
+}
+
+impl<B> Active<B> {
+    /// Keeps the first element that does not fit.
+    fn note_overflow(&mut self, found: Option<(u64, i128)>) {
+        self.overflow = match (self.overflow, found) {
+            (Some(first), Some(found)) => Some(if first.0 < found.0 { first } else { found }),
+            (first, found) => first.or(found),
+        };
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use inca_wire::packet::Format;
+use inca_wire::scheme::SchemeError;
 
 use super::operation::{OperationText, ReduceOp};
 use super::tensor::Dtype;
@@ -59,24 +60,37 @@ pub enum ConfigError {
 /// Why an operation was not started.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
-    /// The reduction is not offered.
-    #[error("job {job}: reduction {op} is not offered: the switch program adds; use sum or average")]
-    UnsupportedOp {
+    /// The job's number format does not carry this type through this reduction, or nothing does.
+    #[error("job {job}: {error}")]
+    Unsupported {
         /// Name of the job.
         job: String,
-        /// What was asked for.
-        op: ReduceOp,
+        /// Why, and what would be.
+        error: SchemeError,
     },
-    /// The element type does not go into the job's number format.
+    /// The hosts form a ring, for there was no tree, and it does not do this.
     #[error(
-        "job {job}: a tensor of {dtype} needs number format {}, but the job was joined with {format}",
-        dtype.format()
+        "job {job}: {op} of {dtype} in a ring of the hosts, to which the job fell back: it sums and averages f32 and i32, without error feedback"
     )]
-    UnsupportedDtype {
+    Ring {
         /// Name of the job.
         job: String,
         /// The tensor's element type.
         dtype: Dtype,
+        /// What was asked for.
+        op: ReduceOp,
+    },
+    /// Error feedback was asked for where there is none.
+    #[error(
+        "job {job}: error feedback for {op} of {dtype} in number format {format}: needs sums or averages of f32 in bfp8, bfp16 or bfp32, and residuals as many as elements"
+    )]
+    Residual {
+        /// Name of the job.
+        job: String,
+        /// The tensor's element type.
+        dtype: Dtype,
+        /// What was asked for.
+        op: ReduceOp,
         /// The job's number format.
         format: Format,
     },
@@ -149,9 +163,22 @@ pub enum OperationError {
         /// The chunk.
         chunk: u32,
     },
-    /// Integer sums do not fit the element type. Every rank sees it; the generation goes on.
-    #[error("job {job}: {operation} overflowed: a sum among elements {first} to {last} does not fit {}", operation.dtype)]
+    /// An integer sum does not fit the element type. Every rank sees the same; the generation goes on. Elements that fit are right in the
+    /// output, those that don't are left as they were.
+    #[error("job {job}: {operation} overflowed: element {index} is {sum}, which does not fit {}", operation.dtype)]
     Overflow {
+        /// Name of the job.
+        job: String,
+        /// The operation.
+        operation: OperationText,
+        /// The first element that does not fit.
+        index: u64,
+        /// Its sum.
+        sum: i128,
+    },
+    /// As `Overflow`, where hosts form a ring: which of these elements is not known.
+    #[error("job {job}: {operation} overflowed: a sum among elements {first} to {last} does not fit {}", operation.dtype)]
+    OverflowAmong {
         /// Name of the job.
         job: String,
         /// The operation.

@@ -5,6 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
+pub use inca_wire::scheme::ReduceOp;
+
 use super::tensor::Dtype;
 
 /// Which collective. Codes of those to come (broadcast, gather, scatter, barrier) follow.
@@ -21,48 +23,6 @@ impl Collective {
         match self {
             Self::Allreduce => 1,
         }
-    }
-}
-
-/// How elements are reduced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ReduceOp {
-    /// The sum over all ranks.
-    Sum,
-    /// The sum divided by the world size at each host. f32: the block's exact sum after its one rounding, divided in f64 and rounded to
-    /// f32 once, so an average that fits is never infinite. i32: rounded to nearest, ties to even.
-    Average,
-    /// The smallest element. Not offered yet.
-    Min,
-    /// The largest element. Not offered yet.
-    Max,
-    /// The product. Not offered yet.
-    Product,
-}
-
-impl ReduceOp {
-    /// The code that is hashed into operation tags.
-    pub const fn code(self) -> u8 {
-        match self {
-            Self::Sum => 1,
-            Self::Average => 2,
-            Self::Min => 3,
-            Self::Max => 4,
-            Self::Product => 5,
-        }
-    }
-}
-
-impl fmt::Display for ReduceOp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Sum => "sum",
-            Self::Average => "average",
-            Self::Min => "min",
-            Self::Max => "max",
-            Self::Product => "product",
-        })
     }
 }
 

@@ -9,7 +9,8 @@ mod shapes;
 
 use std::time::Duration;
 
-use inca_wire::model::allreduce::{allreduce_f32, allreduce_i32};
+use inca_wire::model::allreduce::allreduce;
+use inca_wire::packet::Format;
 
 use super::{Collective, OperationSpec, ReduceOp, Tensor};
 use network::{Network, Rng};
@@ -22,40 +23,24 @@ fn sum() -> OperationSpec {
 }
 
 /// What every rank must hold after each operation.
-fn expected(plan: &Plan, chunk_words: u8) -> Vec<Tensor> {
+fn expected(plan: &Plan, format: Format, chunk_words: u8) -> Vec<Tensor> {
     (0..plan[0].len())
         .map(|operation| {
-            let chunk_words = usize::from(chunk_words);
-            match &plan[0][operation] {
-                Tensor::F32(_) => {
-                    let inputs: Vec<_> = plan.iter().map(|rank| f32s(&rank[operation])).collect();
-                    Tensor::F32(allreduce_f32(&inputs, chunk_words).expect("reference").elements)
-                }
-                Tensor::I32(_) => {
-                    let inputs: Vec<_> = plan.iter().map(|rank| i32s(&rank[operation])).collect();
-                    Tensor::I32(allreduce_i32(&inputs, chunk_words).expect("reference").elements)
-                }
-            }
+            let inputs: Vec<_> = plan.iter().map(|rank| rank[operation].view()).collect();
+            let sum = allreduce(format, ReduceOp::Sum, &inputs, chunk_words.into(), |_| {});
+            sum.expect("reference").elements
         })
         .collect()
 }
 
-fn f32s(tensor: &Tensor) -> Vec<f32> {
-    let Tensor::F32(elements) = tensor else { panic!("{tensor:?} is not f32") };
-    elements.clone()
-}
-
-fn i32s(tensor: &Tensor) -> Vec<i32> {
+fn i32s(tensor: &Tensor) -> &[i32] {
     let Tensor::I32(elements) = tensor else { panic!("{tensor:?} is not i32") };
-    elements.clone()
+    elements
 }
 
 /// The tensor's bits, since NaN equals nothing.
-fn bits(tensor: &Tensor) -> Vec<u32> {
-    match tensor {
-        Tensor::F32(elements) => elements.iter().map(|element| element.to_bits()).collect(),
-        Tensor::I32(elements) => elements.iter().map(|element| *element as u32).collect(),
-    }
+fn bits(tensor: &Tensor) -> Vec<u8> {
+    tensor.view().to_le_bytes()
 }
 
 /// Starts all operations of all ranks at once.
@@ -72,7 +57,7 @@ fn run_exact(network: &mut Network, plan: &Plan, limit: Duration, what: &str) {
     network.run(limit, |network| {
         network.completed.iter().map(Vec::len).sum::<usize>() == plan.len() * plan[0].len()
     });
-    let expected = expected(plan, network.chunk_words());
+    let expected = expected(plan, network.format(), network.chunk_words());
     for (rank, completed) in network.completed.iter().enumerate() {
         assert_eq!(
             completed.len(),

@@ -11,7 +11,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Instant;
 
-use super::codec::LaneClasses;
+use inca_wire::chunk::ChunkState;
+
 use super::config::{TreeConfig, Tuning};
 use super::kept::Kept;
 use super::rtt::{RttEstimator, jitter};
@@ -40,11 +41,8 @@ pub(super) struct Slot {
     /// The sequence in flight, or the last one.
     pub(super) sequence: u32,
     pub(super) tag: u32,
-    pub(super) pass: u8,
-    /// Biased exponent of the passes at a common exponent.
-    pub(super) exponent: u16,
-    /// Non-finite lanes of the chunk, known after passes 2 and 3.
-    pub(super) classes: Option<Box<LaneClasses>>,
+    /// The chunk's pass, and what its earlier ones found.
+    pub(super) progress: ChunkState,
     /// The last chunk that was finished.
     pub(super) kept: Kept,
     transmissions: u32,
@@ -106,9 +104,7 @@ impl Tree {
                 chunk: u64::from(index),
                 sequence: 0,
                 tag: 0,
-                pass: 0,
-                exponent: 0,
-                classes: None,
+                progress: ChunkState::default(),
                 kept: Kept::default(),
                 transmissions: 0,
                 sent_at: now,
@@ -198,9 +194,8 @@ impl Tree {
         let slot = &mut self.slots[index as usize];
         debug_assert_eq!((slot.state, slot.chunk), (SlotState::Ready, chunk));
         slot.state = SlotState::InFlight;
-        slot.pass = 0;
+        slot.progress = ChunkState::default();
         slot.transmissions = 0;
-        slot.classes = None;
         Some(ToSend::Begin(index))
     }
 
@@ -310,7 +305,7 @@ impl Tree {
             if slot.state == SlotState::InFlight {
                 slot.state = SlotState::Ready;
             }
-            (slot.queued, slot.classes) = (false, None);
+            (slot.queued, slot.progress) = (false, ChunkState::default());
         }
         self.again.clear();
         (self.probe, self.next_timer, self.in_flight) = (None, None, 0);
@@ -341,9 +336,8 @@ impl Tree {
     }
 
     /// The slot's chunk goes on with another pass.
-    pub(super) fn next_pass(&mut self, index: u32, pass: u8) {
+    pub(super) fn next_pass(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
-        slot.pass = pass;
         slot.transmissions = 0;
         if !std::mem::replace(&mut slot.queued, true) {
             self.again.push_back(index);
@@ -356,7 +350,7 @@ impl Tree {
         let slot = &mut self.slots[index as usize];
         let chunk = slot.chunk;
         slot.chunk += slots;
-        slot.classes = None;
+        slot.progress = ChunkState::default();
         slot.state = SlotState::Idle;
         if slot.chunk < self.available {
             slot.state = SlotState::Ready;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::protocol::{ReduceOp, TensorMut, TensorRef, divide_to_even};
+use crate::protocol::{ReduceOp, TensorMut, TensorRef};
 
 /// Bytes of a partial sum's element: f64 or i64.
 pub(super) const PARTIAL_BYTES: usize = 8;
@@ -34,6 +34,7 @@ pub(super) fn first(input: TensorRef<'_>, range: Range<usize>, out: &mut Vec<u8>
         TensorRef::I32(input) => {
             out.extend(input[range].iter().flat_map(|value| i64::from(*value).to_le_bytes()));
         }
+        _ => debug_assert!(false, "other types are refused"),
     }
 }
 
@@ -54,6 +55,7 @@ pub(super) fn add(input: TensorRef<'_>, range: Range<usize>, partial: &[u8], out
                 .zip(partial)
                 .flat_map(|(own, sum)| i64::from_le_bytes(*sum).wrapping_add(i64::from(*own)).to_le_bytes()),
         ),
+        _ => debug_assert!(false, "other types are refused"),
     }
 }
 
@@ -86,7 +88,14 @@ pub(super) fn store(output: TensorMut<'_>, range: Range<usize>, result: &[u8]) {
         TensorMut::I32(output) => {
             output[range].iter_mut().zip(result).for_each(|(to, from)| *to = i32::from_le_bytes(*from));
         }
+        _ => debug_assert!(false, "other types are refused"),
     }
+}
+
+/// `sum / ranks` to the nearest integer, ties to even.
+fn divide_to_even(sum: i32, ranks: u32) -> i32 {
+    // An f64 holds every i32, and its quotient closely enough to tell which side of a half it is on.
+    (f64::from(sum) / f64::from(ranks)).round_ties_even() as i32
 }
 
 fn round_f32(sum: f64, op: ReduceOp, world: u32) -> f32 {

@@ -4,14 +4,15 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use inca_wire::packet::Format;
+use inca_wire::scheme::Scheme;
 use inca_wire::tag::Operation;
 
 use super::arithmetic::{self, FINAL_BYTES, PARTIAL_BYTES};
 use super::frame::{self, Head, Kind};
 use super::progress::Progress;
 use crate::protocol::{
-    Closed, Completion, OperationError, OperationId, OperationSpec, OperationText, Part, ReduceOp, Rejected,
-    Stall, StartError, Stats, TensorBuffer, TensorRef,
+    Closed, Completion, Dtype, OperationError, OperationId, OperationSpec, OperationText, Part, ReduceOp,
+    Rejected, Stall, StartError, Stats, TensorBuffer, TensorRef,
 };
 
 /// Chunks of the own segment in the ring at once: bounds what waits anywhere.
@@ -211,13 +212,13 @@ impl<B: TensorBuffer> Ring<B> {
             let closed = self.config.blame(rank, &Lost::Left);
             return Err(StartError::Closed { job: job(), closed });
         }
-        if !matches!(spec.op, ReduceOp::Sum | ReduceOp::Average) {
-            return Err(StartError::UnsupportedOp { job: job(), op: spec.op });
-        }
         let (input, input_dtype) = (buffer.input().len(), buffer.input().dtype());
-        if input_dtype.format() != self.config.format {
-            let (dtype, format) = (input_dtype, self.config.format);
-            return Err(StartError::UnsupportedDtype { job: job(), dtype, format });
+        Scheme::new(input_dtype, spec.op, self.config.format, self.world())
+            .map_err(|error| StartError::Unsupported { job: job(), error })?;
+        let known = matches!(input_dtype, Dtype::F32 | Dtype::I32)
+            && matches!(spec.op, ReduceOp::Sum | ReduceOp::Average);
+        if !known || buffer.residual().is_some() {
+            return Err(StartError::Ring { job: job(), dtype: input_dtype, op: spec.op });
         }
         let (output, output_dtype) = (buffer.output().as_ref().len(), buffer.output().as_ref().dtype());
         if (input, input_dtype) != (output, output_dtype) {
@@ -345,7 +346,7 @@ impl<B: TensorBuffer> Ring<B> {
             self.stats.chunks += u64::from(active.progress.stored);
             let result = match &active.progress.overflow {
                 None => Ok(()),
-                Some(range) => Err(OperationError::Overflow {
+                Some(range) => Err(OperationError::OverflowAmong {
                     job: self.config.job.clone(),
                     operation: active.text,
                     first: range.start as u64,

@@ -152,10 +152,7 @@ fn i32s(rank: u32, len: usize) -> Tensor {
 }
 
 fn bits(tensor: &Tensor) -> Vec<u32> {
-    match tensor {
-        Tensor::F32(values) => values.iter().map(|value| value.to_bits()).collect(),
-        Tensor::I32(values) => values.iter().map(|value| *value as u32).collect(),
-    }
+    (0..tensor.len()).map(|index| tensor.view().bits(index) as u32).collect()
 }
 
 #[test]
@@ -240,8 +237,10 @@ fn an_integer_that_does_not_fit_is_an_error_on_every_rank_and_the_ring_goes_on()
     }
     net.run();
     for done in &net.done {
-        let [Err(OperationError::Overflow { first, last, .. }), Err(OperationError::Overflow { .. })] =
-            done.as_slice()
+        let [
+            Err(OperationError::OverflowAmong { first, last, .. }),
+            Err(OperationError::OverflowAmong { .. }),
+        ] = done.as_slice()
         else {
             panic!("{done:?}")
         };
@@ -259,7 +258,7 @@ fn an_integer_that_does_not_fit_is_an_error_on_every_rank_and_the_ring_goes_on()
     }
     net.run();
     for done in &net.done {
-        assert!(matches!(&done[2], Err(OperationError::Overflow { .. })), "{done:?}");
+        assert!(matches!(&done[2], Err(OperationError::OverflowAmong { .. })), "{done:?}");
         assert_eq!(
             done[3],
             Ok(Tensor::I32(vec![i32::MAX - 1])),

@@ -52,6 +52,8 @@ enum CallBuffer {
 pub(crate) struct LentTensor {
     input: *const u8,
     output: *mut u8,
+    /// Null: none is wanted.
+    residual: *mut f32,
     elements: usize,
     dtype: Dtype,
 }
@@ -67,7 +69,17 @@ impl LentTensor {
     /// `dtype`, both aligned for it, and nothing else may write to the former or touch the latter. They may be equal; otherwise they
     /// must not overlap.
     pub(crate) unsafe fn new(input: *const u8, output: *mut u8, elements: usize, dtype: Dtype) -> Self {
-        Self { input, output, elements, dtype }
+        Self { input, output, residual: std::ptr::null_mut(), elements, dtype }
+    }
+
+    /// Also writes what quantisation takes from each element.
+    ///
+    /// # Safety
+    ///
+    /// Until the value is dropped, `residual` must be writable for as many initialised f32 as there are elements, aligned for them, and
+    /// overlap neither input nor output; nothing else may touch it.
+    pub(crate) unsafe fn with_residual(self, residual: *mut f32) -> Self {
+        Self { residual, ..self }
     }
 }
 
@@ -117,31 +129,37 @@ impl TensorBuffer for Call {
             CallBuffer::Lent(lent) => lent.output(),
         }
     }
+
+    fn residual(&mut self) -> Option<(&[f32], &mut [f32])> {
+        match &mut self.buffer {
+            CallBuffer::Owned(_) => None,
+            CallBuffer::Lent(lent) => lent.residual(),
+        }
+    }
 }
 
 impl TensorBuffer for LentTensor {
     fn input(&self) -> TensorRef<'_> {
         // SAFETY: `LentTensor::new` demands readable, initialised, aligned elements of this type; the borrow of `self` keeps `output`
         // from being written through meanwhile.
-        unsafe {
-            match self.dtype {
-                Dtype::F32 => TensorRef::F32(std::slice::from_raw_parts(self.input.cast(), self.elements)),
-                Dtype::I32 => TensorRef::I32(std::slice::from_raw_parts(self.input.cast(), self.elements)),
-            }
-        }
+        unsafe { TensorRef::from_raw(self.input, self.elements, self.dtype) }
     }
 
     fn output(&mut self) -> TensorMut<'_> {
         // SAFETY: as in `input`; `&mut self` makes this the only access.
+        unsafe { TensorMut::from_raw(self.output, self.elements, self.dtype) }
+    }
+
+    fn residual(&mut self) -> Option<(&[f32], &mut [f32])> {
+        if self.residual.is_null() || self.dtype != Dtype::F32 {
+            return None;
+        }
+        // SAFETY: as in `input`; `LentTensor::with_residual` demands the same of the residual, which overlaps neither input nor output.
         unsafe {
-            match self.dtype {
-                Dtype::F32 => {
-                    TensorMut::F32(std::slice::from_raw_parts_mut(self.output.cast(), self.elements))
-                }
-                Dtype::I32 => {
-                    TensorMut::I32(std::slice::from_raw_parts_mut(self.output.cast(), self.elements))
-                }
-            }
+            Some((
+                std::slice::from_raw_parts(self.input.cast(), self.elements),
+                std::slice::from_raw_parts_mut(self.residual, self.elements),
+            ))
         }
     }
 }

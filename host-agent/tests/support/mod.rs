@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use inca_host_agent::communicator::JoinOptions;
 use inca_p4runtime::northbound::controller_server::{Controller, ControllerServer};
 use inca_p4runtime::northbound::{
-    self, Assignment, Closed, HandOverRequest, HandOverResponse, InfoRequest, InfoResponse, JoinEvent,
-    JoinRequest, LeafChild, LeaveRequest, LeaveResponse, ReportRequest, ReportResponse, StalledRequest,
-    StalledResponse, StatusRequest, StatusResponse, TreeAssignment, Waiting, join_event::Event,
+    Assignment, Closed, HandOverRequest, HandOverResponse, InfoRequest, InfoResponse, JoinEvent, JoinRequest,
+    LeafChild, LeaveRequest, LeaveResponse, ReportRequest, ReportResponse, StalledRequest, StalledResponse,
+    StatusRequest, StatusResponse, TreeAssignment, Waiting, join_event::Event,
 };
 use inca_wire::model::slot::{Child, ChildKind, SwitchModel, TreeConfig};
 use inca_wire::packet::{Format, Header, Opcode, VERSION};
@@ -329,10 +329,7 @@ impl Shared {
     }
 
     fn assignment(&self, request: &JoinRequest, rank: u32) -> Assignment {
-        let format = match northbound::Format::try_from(request.format) {
-            Ok(northbound::Format::I32) => Format::I32,
-            _ => Format::Bfp16,
-        };
+        let format = Format::try_from(request.format as u8).expect("a known format");
         Assignment {
             generation: GENERATION,
             world_size: request.world_size,

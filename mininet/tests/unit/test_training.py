@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inca_net import bfp16
+from inca_net import blocks as bfp
 from inca_net.training import CLASSES, INPUTS, Classifier, Samples, export_digits, load_digits
 
 
@@ -21,9 +21,9 @@ def exact(blocks: list[np.ndarray]) -> list[Fraction]:
 def test_sum_is_within_the_formats_bound_of_the_exact_sum(world: int, spread: float) -> None:
     random = np.random.default_rng(world)
     blocks = [random.normal(0.0, spread**rank, 256).astype(np.float32) for rank in range(world)]
-    result = bfp16.allreduce(blocks, 2)
+    result = bfp.allreduce(blocks, 2)
     # Half a unit of each rank's block and half a unit of the result's.
-    units = [Fraction(2) ** e for block in blocks if (e := bfp16.block_exponent(block)) is not None]
+    units = [Fraction(2) ** e for block in blocks if (e := bfp.block_exponent(block)) is not None]
     largest = max(abs(value) for value in exact(blocks)) or Fraction(1)
     bound = world * max(units) / 2 + largest / 2**15
     for got, right in zip(result, exact(blocks), strict=True):
@@ -33,23 +33,23 @@ def test_sum_is_within_the_formats_bound_of_the_exact_sum(world: int, spread: fl
 def test_sums_of_small_integers_are_exact() -> None:
     random = np.random.default_rng(7)
     blocks = [random.integers(-4000, 4000, 640).astype(np.float32) for _ in range(4)]
-    assert np.array_equal(bfp16.allreduce(blocks, 5), sum(blocks))
+    assert np.array_equal(bfp.allreduce(blocks, 5), sum(blocks))
 
 
 def test_blocks_do_not_touch_each_other_and_zeros_stay_zero() -> None:
     zeros = np.zeros(256, np.float32)
     one = zeros.copy()
     one[0], one[255] = 1.0, 1e-30
-    result = bfp16.allreduce([one, zeros], 1)
+    result = bfp.allreduce([one, zeros], 1)
     assert result[0] == 1.0
     assert result[255] == pytest.approx(1e-30, rel=1e-4)
-    assert not np.signbit(bfp16.allreduce([-zeros, -zeros], 1)).any()
+    assert not np.signbit(bfp.allreduce([-zeros, -zeros], 1)).any()
 
 
 @pytest.mark.parametrize("value", [1e-45, 1.1754944e-38, 3.3e38, 32767.0, 32767.5, 3.0e-39])
 def test_peaks_at_the_edges_keep_fifteen_bits(value: float) -> None:
     block = np.array([value, -value / 2], np.float32)
-    result = bfp16.allreduce([block], 1)
+    result = bfp.allreduce([block], 1)
     assert np.allclose(result, block, rtol=2**-14, atol=1.5e-45)
 
 

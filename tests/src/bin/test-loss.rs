@@ -101,7 +101,7 @@ fn pieces() -> Vec<Piece> {
     for shape in
         [Node::leaf(3), Node::two_levels(&[2, 1]), Node::two_levels(&[8, 2]), three_levels(), line(), mixed()]
     {
-        for format in Format::ALL {
+        for format in inca_tests::rig::FORMATS {
             let shape = shape.clone();
             pieces.push(Box::new(move |tally| {
                 loss::single_losses(&mut Exchange::new(shape.clone(), format, 2, 6), tally);

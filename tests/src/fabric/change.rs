@@ -13,7 +13,8 @@ impl<T: Target> Fabric<T> {
     /// # Panics
     /// If an endpoint refuses a call.
     pub fn begin(&mut self, calls: &[Call], packets: u64) {
-        self.start(&vec![calls.to_vec(); self.world()]);
+        let ranks: Vec<usize> = (0..self.world()).collect();
+        self.start(&vec![calls.to_vec(); self.world()], &ranks);
         self.deliver(calls.len(), packets);
     }
 

@@ -53,7 +53,8 @@ impl<T: Target> Fabric<T> {
     /// # Panics
     /// If an endpoint refuses a call.
     pub fn run_in_order(&mut self, calls: &[Call], orders: &mut Orders) -> Result<Outcomes, Stuck> {
-        self.start(&vec![calls.to_vec(); self.world()]);
+        let ranks: Vec<usize> = (0..self.world()).collect();
+        self.start(&vec![calls.to_vec(); self.world()], &ranks);
         let wanted = calls.len() * self.world();
         let mut on_their_way = Vec::new();
         loop {

@@ -94,7 +94,7 @@ fn endpoint() -> Endpoint<Tensor> {
     let spec = OperationSpec { collective: Collective::Allreduce, op: ReduceOp::Sum, deadline: None };
     let tensor = match tree.format {
         Format::I32 => Tensor::I32(vec![1; 1000]),
-        Format::Bfp16 => Tensor::F32(vec![1.0; 1000]),
+        _ => Tensor::F32(vec![1.0; 1000]),
     };
     endpoint.start(spec, tensor).expect("a valid operation");
     endpoint

@@ -89,7 +89,7 @@ impl Group {
     }
 
     fn judge(&self, fabric: &Fabric<impl Target>, call: usize, outcomes: &Outcomes) -> Result<(), String> {
-        let mut first: Option<(Vec<u32>, &[Part])> = None;
+        let mut first: Option<(Vec<u64>, &[Part])> = None;
         for rank in fabric.members() {
             let parts = fabric.parts(*rank, call);
             let bits = self.judge_rank(outcomes[*rank].get(call), parts);
@@ -107,7 +107,7 @@ impl Group {
         &self,
         result: Option<&Result<Tensor, OperationError>>,
         parts: &[Part],
-    ) -> Result<Vec<u32>, String> {
+    ) -> Result<Vec<u64>, String> {
         let tensor = result.ok_or("no result")?.as_ref().map_err(ToString::to_string)?;
         let (ours, all, rest) = (inputs::bits(tensor), inputs::bits(&self.all), inputs::bits(&self.rest));
         let mut next = 0;

@@ -167,6 +167,6 @@ fn call<T: Target>(fabric: &Fabric<T>, format: Format, seed: u64, chunks: usize)
     let elements = format.lanes_per_word() * usize::from(fabric.chunk_words()) * chunks - 3;
     Call::sum(match format {
         Format::I32 => inputs::i32s(seed, fabric.world(), elements),
-        Format::Bfp16 => inputs::f32s(seed, fabric.world(), elements, 9),
+        _ => inputs::f32s(seed, fabric.world(), elements, 9),
     })
 }

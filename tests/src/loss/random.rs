@@ -35,7 +35,7 @@ impl Schedules {
             Switch(vec![Host, Node::two_levels(&[1, 2])]),
         ];
         let fabrics = shapes.iter().enumerate().flat_map(|(index, shape)| {
-            Format::ALL.map(|format| {
+            crate::rig::FORMATS.map(|format| {
                 let job = Job { slots: 1 + (index % 3) as u32, ..Job::new(format) };
                 (shape.clone(), format, Fabric::new(shape, job))
             })

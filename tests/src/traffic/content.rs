@@ -1,6 +1,7 @@
 //! What contributions, partial sums and results hold: a function of (seed, tree, slot, sequence, child), so that a packet sent
 //! again is the same packet.
 
+use inca_wire::format::Kind;
 use inca_wire::packet::{EXP_BIAS, Flags, Format, NO_EXP_MAX, NO_EXP_MIN, WORD_BYTES};
 
 use crate::rig::{ChildKind, Tree};
@@ -61,7 +62,7 @@ impl Which {
             words: if rng.chance(3, 4) { tree.words } else { rng.between(1, tree.words.into()) as u8 },
             magnitude: rng.pick(&[1, 5, lane - 6, lane - 1]),
             base: EXP_BIAS - 30 + rng.below(40) as u16,
-            spread: if tree.format == Format::I32 { 0 } else { rng.pick(&spreads) },
+            spread: if tree.format.kind() != Kind::Block { 0 } else { rng.pick(&spreads) },
             zeros: rng.pick(&[0, 0, 3, 16]),
         }
     }
@@ -112,13 +113,15 @@ impl Which {
             words: Vec::new(),
         };
         let lane = lane_bits(tree.format);
-        let mut lanes = vec![0u64; lanes_per_word(lane * 2) * usize::from(within.words)];
+        let mut lanes = vec![0u128; lanes_per_word(lane * 2) * usize::from(within.words)];
         for block in &blocks {
             let Some(exponent) = block.exponent else { continue };
             let shift = u16::from(tree.guard) - (content.exp_max - exponent);
-            content.bias += (1 << (lane - 1)) << shift;
+            // Of lanes of 64 bits the header has the low half of the bias.
+            content.bias = content.bias.wrapping_add((1 << (lane - 1)) << shift);
             for (wide, narrow) in lanes.iter_mut().zip(block.lanes.iter().skip(plane.into()).step_by(2)) {
-                *wide += ((narrow + (1 << (lane - 1))) as u64) << shift;
+                let narrow = ((narrow + (1 << (lane - 1))) as u128) << shift;
+                *wide = if tree.format.kind() == Kind::Max { narrow.max(*wide) } else { *wide + narrow };
             }
         }
         content.words = pack(&lanes, lane * 2);
@@ -148,39 +151,43 @@ impl Which {
 
 /// Bits of a narrow lane.
 pub fn lane_bits(format: Format) -> u32 {
-    match format {
-        Format::I32 => 32,
-        Format::Bfp16 => 16,
-    }
+    format.lane_bits()
 }
 
 /// One rank's mantissas and their exponent; None: all zero.
 struct Block {
     exponent: Option<u16>,
-    lanes: Vec<i64>,
+    lanes: Vec<i128>,
 }
 
 impl Block {
     fn random(rng: &mut Rng, format: Format, sequence: &Sequence) -> Self {
         let bits = lane_bits(format);
         let count = lanes_per_word(bits) * usize::from(sequence.words);
-        if rng.chance(sequence.zeros, 16) {
+        // Where there are no exponents a zero block is none of an honest rank; the wide accumulators of 64-bit lanes rely on that.
+        let zero = rng.chance(sequence.zeros, 16);
+        if zero && format.lane_bits() < 64 && format.kind() != Kind::Max {
             return Self { exponent: None, lanes: vec![0; count] };
         }
-        let exponent = match format {
-            Format::I32 => EXP_BIAS,
-            Format::Bfp16 => sequence.base + rng.below(usize::from(sequence.spread) + 1) as u16,
+        let exponent = match format.kind() {
+            Kind::Block => sequence.base + rng.below(usize::from(sequence.spread) + 1) as u16,
+            Kind::Integer | Kind::Max => EXP_BIAS,
         };
-        let largest = (1i64 << sequence.magnitude) - 1;
-        let lanes = (0..count).map(|_| rng.between(-largest, largest)).collect();
+        let largest = i64::MAX >> (63 - sequence.magnitude);
+        let lanes = (0..count).map(|_| number(rng, largest).into()).collect();
         Self { exponent: Some(exponent), lanes }
     }
 
     fn offset_binary(&self, format: Format) -> Vec<u8> {
         let bits = lane_bits(format);
-        let lanes: Vec<u64> = self.lanes.iter().map(|lane| (lane + (1 << (bits - 1))) as u64).collect();
+        let lanes: Vec<u128> = self.lanes.iter().map(|lane| (lane + (1 << (bits - 1))) as u128).collect();
         pack(&lanes, bits)
     }
+}
+
+/// From -largest to largest.
+fn number(rng: &mut Rng, largest: i64) -> i64 {
+    if largest == i64::MAX { (rng.next_u64() as i64).max(-largest) } else { rng.between(-largest, largest) }
 }
 
 /// A contribution that carries a flag instead of words, now and then.
@@ -211,12 +218,12 @@ fn lanes_per_word(bits: u32) -> usize {
 }
 
 /// Lanes to words: lane 0 of each word in its last bytes.
-fn pack(lanes: &[u64], bits: u32) -> Vec<u8> {
+fn pack(lanes: &[u128], bits: u32) -> Vec<u8> {
     let bytes = bits as usize / 8;
     let mut words = Vec::with_capacity(lanes.len() * bytes);
     for word in lanes.chunks(lanes_per_word(bits)) {
         for lane in word.iter().rev() {
-            words.extend_from_slice(&lane.to_be_bytes()[8 - bytes..]);
+            words.extend_from_slice(&lane.to_be_bytes()[16 - bytes..]);
         }
     }
     words

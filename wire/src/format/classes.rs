@@ -1,12 +1,11 @@
-//! The class passes 2 and 3 of a `bfp16` chunk that holds NaN or infinities: each rank says per lane whether its element is one,
-//! the switches count, and every rank sees the same counts.
+//! The class passes 2 and 3 of a chunk that holds NaN or infinities: each rank says per lane whether its element is one, the switches
+//! count, and every rank sees the same counts.
 
-use super::{Encoded, Format, FormatError, bfp16, check_room, encode_lanes};
-use crate::packet::{EXP_BIAS, MAX_WORDS, WORD_BYTES};
+use super::{Encoded, Format, FormatError, Kind, integer};
+use crate::packet::{MAX_WORDS, WORD_BYTES};
 
-/// Mantissas 0 and 1 in offset binary.
-const ZERO: [u8; 2] = [0x80, 0];
-const ONE: [u8; 2] = [0x80, 1];
+/// Most elements of a chunk.
+pub const MAX_ELEMENTS: usize = MAX_WORDS * WORD_BYTES;
 
 /// Which elements a class pass counts. NaN counts in both, as if it were +inf and -inf at once, which sum to NaN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,32 +27,37 @@ impl Class {
     }
 }
 
-/// Encodes a class pass: mantissa 1 where the element counts, 0 elsewhere, at exponent 2^0; a block of zeros if none counts.
-pub fn encode(values: &[f32], class: Class, words: &mut [u8]) -> Result<Encoded, FormatError> {
-    check_room(Format::Bfp16, values.len(), words.len())?;
-    encode_lanes(values, words, ZERO, |value| if class.holds(value) { ONE } else { ZERO });
+/// Encodes a class pass: mantissa 1 where the element counts, 0 elsewhere, at exponent 2^0; in block formats a block of zeros if none
+/// counts.
+pub fn encode(
+    format: Format,
+    values: &[f32],
+    class: Class,
+    words: &mut [u8],
+) -> Result<Encoded, FormatError> {
+    let encoded = integer::encode(format, values, words, |value| class.holds(value).into())?;
     let any = values.iter().any(|value| class.holds(*value));
-    Ok(if any { Encoded::at(EXP_BIAS) } else { Encoded::ZERO })
+    Ok(if any || format.kind() != Kind::Block { encoded } else { Encoded::ZERO })
 }
 
 /// One bit per element of a chunk: whether any rank's element counted in a class pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClassBits([u64; MAX_WORDS * bfp16::LANES / 64]);
+pub struct ClassBits([u64; MAX_ELEMENTS / 64]);
 
 impl ClassBits {
     /// Reads the words of a class pass's result.
-    pub fn from_result(words: &[u8]) -> Result<Self, FormatError> {
-        let elements = words.len() / WORD_BYTES * bfp16::LANES;
-        check_room(Format::Bfp16, elements, words.len())?;
-        let room = MAX_WORDS * bfp16::LANES;
+    pub fn from_result(format: Format, words: &[u8]) -> Result<Self, FormatError> {
+        let elements = words.len() / WORD_BYTES * format.lanes_per_word();
+        let room = MAX_WORDS * format.lanes_per_word();
         if elements > room {
-            return Err(FormatError::Elements { elements, words: MAX_WORDS, lanes: bfp16::LANES, room });
+            let lanes = format.lanes_per_word();
+            return Err(FormatError::Elements { elements, words: MAX_WORDS, lanes, room });
         }
-        let mut bits = [0; MAX_WORDS * bfp16::LANES / 64];
-        for (word, bits) in words.chunks_exact(WORD_BYTES).zip(bits.chunks_exact_mut(bfp16::LANES / 64)) {
-            for (index, lane) in word.as_chunks::<2>().0.iter().rev().enumerate() {
-                bits[index / 64] |= u64::from(*lane != ZERO) << (index % 64);
-            }
+        let mut counts = [0i64; MAX_ELEMENTS];
+        integer::decode(format, words, &mut counts[..elements], |count, value| *count = value)?;
+        let mut bits = [0; MAX_ELEMENTS / 64];
+        for (index, count) in counts[..elements].iter().enumerate() {
+            bits[index / 64] |= u64::from(*count != 0) << (index % 64);
         }
         Ok(Self(bits))
     }
@@ -64,14 +68,13 @@ impl ClassBits {
     }
 }
 
-/// Completes a chunk: `values` hold the sums of the finite elements (passes 4 and 5), and become NaN, +inf or -inf where the class passes
-/// say so. The NaN is the same on every rank: 0x7FC00000.
-pub fn apply(plus: &ClassBits, minus: &ClassBits, values: &mut [f32]) {
-    for (index, value) in values.iter_mut().enumerate() {
+/// Completes a chunk of `elements` elements: `set` is told which become NaN, +inf or -inf, for the class passes say so.
+pub fn apply(plus: &ClassBits, minus: &ClassBits, elements: usize, mut set: impl FnMut(usize, f32)) {
+    for index in 0..elements {
         match (plus.contains(index), minus.contains(index)) {
-            (true, true) => *value = f32::from_bits(0x7FC0_0000),
-            (true, false) => *value = f32::INFINITY,
-            (false, true) => *value = f32::NEG_INFINITY,
+            (true, true) => set(index, f32::NAN),
+            (true, false) => set(index, f32::INFINITY),
+            (false, true) => set(index, f32::NEG_INFINITY),
             (false, false) => {}
         }
     }

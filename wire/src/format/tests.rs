@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::bfp16::{BlockExponent, LOWEST_EXPONENT, MAX_MANTISSA, block_exponent};
+use super::bfp::{BlockExponent, LOWEST_EXPONENT};
 use super::classes::{Class, ClassBits};
 use super::*;
 
@@ -11,6 +11,12 @@ fn finite_f32() -> impl Strategy<Value = f32> {
         4 => -1.0f32..1.0,
         1 => prop_oneof![Just(0.0), Just(-0.0), Just(f32::MAX), Just(f32::MIN_POSITIVE), Just(1e-45), Just(-1e-45)],
     ]
+}
+
+const MAX_MANTISSA: i32 = 32767;
+
+fn block_exponent(values: &[f32]) -> BlockExponent {
+    bfp::block_exponent(Format::Bfp16, values)
 }
 
 fn power(e: i32) -> f64 {
@@ -44,13 +50,13 @@ fn words_of(elements: usize, format: Format) -> Vec<u8> {
 
 fn encode(values: &[f32]) -> (Encoded, Vec<u8>) {
     let mut words = words_of(values.len(), Format::Bfp16);
-    let encoded = bfp16::encode(values, &mut words).unwrap();
+    let encoded = bfp::encode(Format::Bfp16, values, &mut words).unwrap();
     (encoded, words)
 }
 
 fn decode(words: &[u8], exponent: u16, elements: usize) -> Vec<f32> {
     let mut values = vec![f32::NAN; elements];
-    bfp16::decode(words, exponent, &mut values).unwrap();
+    bfp::decode(Format::Bfp16, words, exponent, &mut values).unwrap();
     values
 }
 
@@ -66,12 +72,12 @@ fn n8_every_mantissa_at_every_exponent_round_trips() {
             // The largest mantissa keeps the block at this exponent.
             let mut values: Vec<f32> = block.iter().map(|m| (f64::from(*m) * power(e)) as f32).collect();
             values.push((f64::from(MAX_MANTISSA) * power(e)) as f32);
-            let encoded = bfp16::encode(&values, &mut words).unwrap();
+            let encoded = bfp::encode(Format::Bfp16, &values, &mut words).unwrap();
             assert_eq!(encoded, Encoded::at(biased(e)));
             assert_eq!(mantissas(&words)[..block.len()], *block, "exponent {e}");
             let decoded = decode(&words, encoded.exp_max, values.len());
             assert_eq!(decoded, values, "exponent {e}");
-            assert_eq!(bfp16::encode(&decoded, &mut again), Ok(encoded));
+            assert_eq!(bfp::encode(Format::Bfp16, &decoded, &mut again), Ok(encoded));
             assert_eq!(again, words, "exponent {e}");
         }
     }
@@ -117,7 +123,7 @@ fn lane_0_is_in_the_last_bytes() {
     assert!(words[..252].chunks(2).all(|lane| lane == [0x80, 0]));
 
     let mut words = vec![0; WORD_BYTES];
-    assert_eq!(int32::encode(&[1, -2], &mut words), Ok(Encoded::at(EXP_BIAS)));
+    assert_eq!(integer::encode(Format::I32, &[1i32, -2], &mut words, i64::from), Ok(Encoded::at(EXP_BIAS)));
     assert_eq!(words[248..], [0x7F, 0xFF, 0xFF, 0xFE, 0x80, 0, 0, 1]);
     assert!(words[..248].chunks(4).all(|lane| lane == [0x80, 0, 0, 0]));
 }
@@ -132,9 +138,12 @@ fn element_counts_around_whole_words() {
 
         let integers: Vec<i32> = (0..count as i32).map(|index| index.wrapping_mul(0x0101_0101) - 7).collect();
         let mut words = words_of(count, Format::I32);
-        int32::encode(&integers, &mut words).unwrap();
+        integer::encode(Format::I32, &integers, &mut words, i64::from).unwrap();
         let mut decoded = vec![0; count];
-        int32::decode(&words, &mut decoded).unwrap();
+        integer::decode(Format::I32, &words, &mut decoded, |element: &mut i32, value| {
+            *element = value as i32
+        })
+        .unwrap();
         assert_eq!(decoded, integers);
     }
 }
@@ -143,14 +152,18 @@ fn element_counts_around_whole_words() {
 fn buffers_that_do_not_fit_are_refused() {
     let mut words = vec![0; WORD_BYTES];
     let too_many = FormatError::Elements { elements: 129, words: 1, lanes: 128, room: 128 };
-    assert_eq!(bfp16::encode(&[0.0; 129], &mut words), Err(too_many));
-    assert_eq!(bfp16::decode(&words, 0, &mut [0.0; 129]), Err(too_many));
-    assert_eq!(bfp16::encode(&[0.0], &mut words[1..]), Err(FormatError::WordBytes(255)));
-    assert!(int32::encode(&[0; 65], &mut words).is_err());
-    assert!(int32::decode(&words, &mut [0; 65]).is_err());
-    assert!(ClassBits::from_result(&[0; 33 * WORD_BYTES]).is_err());
-    assert!(ClassBits::from_result(&words[1..]).is_err());
-    let common = bfp16::encode_at(&[1.0], EXP_BIAS - 15, &mut words);
+    assert_eq!(bfp::encode(Format::Bfp16, &[0.0; 129], &mut words), Err(too_many));
+    assert_eq!(bfp::decode(Format::Bfp16, &words, 0, &mut [0.0; 129]), Err(too_many));
+    assert_eq!(bfp::encode(Format::Bfp16, &[0.0], &mut words[1..]), Err(FormatError::WordBytes(255)));
+    assert!(integer::encode(Format::I32, &[0i32; 65], &mut words, i64::from).is_err());
+    assert!(
+        integer::decode(Format::I32, &words, &mut [0; 65], |element: &mut i32, value| *element =
+            value as i32)
+        .is_err()
+    );
+    assert!(ClassBits::from_result(Format::Bfp16, &[0; 33 * WORD_BYTES]).is_err());
+    assert!(ClassBits::from_result(Format::Bfp16, &words[1..]).is_err());
+    let common = bfp::encode_at(Format::Bfp16, &[1.0], EXP_BIAS - 15, &mut words);
     assert_eq!(common, Err(FormatError::CommonExponent { common: EXP_BIAS - 15, own: EXP_BIAS - 14 }));
 }
 
@@ -201,11 +214,13 @@ fn zero_and_nonfinite_blocks() {
 
     let mut words = vec![0; WORD_BYTES];
     let values = [3.0, f32::NAN, f32::NEG_INFINITY];
-    let encoded = bfp16::encode_finite(&values, &mut words).unwrap();
+    let mut finite = values;
+    bfp::clear_nonfinite(&mut finite);
+    let encoded = bfp::encode(Format::Bfp16, &finite, &mut words).unwrap();
     assert_eq!(decode(&words, encoded.exp_max, 3), [3.0, 0.0, 0.0]);
-    let encoded = bfp16::encode_finite_at(&values, EXP_BIAS, &mut words).unwrap();
+    let encoded = bfp::encode_at(Format::Bfp16, &finite, EXP_BIAS, &mut words).unwrap();
     assert_eq!((encoded, decode(&words, EXP_BIAS, 3)), (Encoded::at(EXP_BIAS), vec![3.0, 0.0, 0.0]));
-    let encoded = bfp16::encode_finite_at(&values[1..], EXP_BIAS, &mut words).unwrap();
+    let encoded = bfp::encode_at(Format::Bfp16, &finite[1..], EXP_BIAS, &mut words).unwrap();
     assert_eq!(encoded, Encoded::ZERO);
 }
 
@@ -214,11 +229,14 @@ fn zero_and_nonfinite_blocks() {
 fn blocks_that_vanish_at_the_common_exponent_are_zero_blocks() {
     let mut words = vec![0; WORD_BYTES];
     let half = (power(0) / 2.0) as f32;
-    assert_eq!(bfp16::encode_at(&[half, -half], EXP_BIAS, &mut words), Ok(Encoded::ZERO));
+    assert_eq!(bfp::encode_at(Format::Bfp16, &[half, -half], EXP_BIAS, &mut words), Ok(Encoded::ZERO));
     assert!(mantissas(&words).iter().all(|m| *m == 0));
-    assert_eq!(bfp16::encode_at(&[half.next_up()], EXP_BIAS, &mut words), Ok(Encoded::at(EXP_BIAS)));
+    assert_eq!(
+        bfp::encode_at(Format::Bfp16, &[half.next_up()], EXP_BIAS, &mut words),
+        Ok(Encoded::at(EXP_BIAS))
+    );
     assert_eq!(mantissas(&words)[0], 1);
-    assert_eq!(bfp16::encode_at(&[1e-45], 0xFFFE, &mut words), Ok(Encoded::ZERO));
+    assert_eq!(bfp::encode_at(Format::Bfp16, &[1e-45], 0xFFFE, &mut words), Ok(Encoded::ZERO));
 }
 
 #[test]
@@ -226,19 +244,22 @@ fn class_passes_say_which_elements_are_not_finite() {
     let values = [1.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, -0.0];
     let mut words = vec![0; WORD_BYTES];
     let mut bits = |class| {
-        assert_eq!(classes::encode(&values, class, &mut words), Ok(Encoded::at(EXP_BIAS)));
-        ClassBits::from_result(&words).unwrap()
+        assert_eq!(classes::encode(Format::Bfp16, &values, class, &mut words), Ok(Encoded::at(EXP_BIAS)));
+        ClassBits::from_result(Format::Bfp16, &words).unwrap()
     };
     let (plus, minus) = (bits(Class::PlusInfinity), bits(Class::MinusInfinity));
     let mut sums = [7.0; 5];
-    classes::apply(&plus, &minus, &mut sums);
+    classes::apply(&plus, &minus, 5, |index, value| sums[index] = value);
     assert_eq!(
         sums.map(f32::to_bits),
         [7.0, f32::INFINITY, f32::NEG_INFINITY, f32::from_bits(0x7FC0_0000), 7.0].map(f32::to_bits)
     );
     assert!(!plus.contains(5000));
 
-    assert_eq!(classes::encode(&[1.0, f32::INFINITY], Class::MinusInfinity, &mut words), Ok(Encoded::ZERO));
+    assert_eq!(
+        classes::encode(Format::Bfp16, &[1.0, f32::INFINITY], Class::MinusInfinity, &mut words),
+        Ok(Encoded::ZERO)
+    );
     assert_eq!(mantissas(&words), [0; 128]);
 }
 
@@ -249,8 +270,8 @@ fn class_bits_of_a_full_chunk() {
     let marked = [0, 63, 64, 127, 128, 4095];
     marked.iter().for_each(|at| values[*at] = f32::NAN);
     let mut words = vec![0; 32 * WORD_BYTES];
-    classes::encode(&values, Class::PlusInfinity, &mut words).unwrap();
-    let bits = ClassBits::from_result(&words).unwrap();
+    classes::encode(Format::Bfp16, &values, Class::PlusInfinity, &mut words).unwrap();
+    let bits = ClassBits::from_result(Format::Bfp16, &words).unwrap();
     let found: Vec<usize> = (0..4096).filter(|at| bits.contains(*at)).collect();
     assert_eq!(found, marked);
 }
@@ -277,7 +298,7 @@ proptest! {
         let own = defined_exponent(&values);
         let common = own + raise;
         let mut words = words_of(values.len(), Format::Bfp16);
-        let encoded = bfp16::encode_at(&values, biased(common), &mut words).unwrap();
+        let encoded = bfp::encode_at(Format::Bfp16, &values, biased(common), &mut words).unwrap();
         let expected: Vec<f64> = values.iter().map(|value| mantissa(*value, common)).collect();
         let zeros = expected.iter().all(|m| *m == 0.0);
         prop_assert_eq!(encoded, if zeros { Encoded::ZERO } else { Encoded::at(biased(common)) });
@@ -301,9 +322,9 @@ proptest! {
     #[test]
     fn i32_round_trips(values in prop::collection::vec(any::<i32>(), 0..300)) {
         let mut words = words_of(values.len(), Format::I32);
-        int32::encode(&values, &mut words).unwrap();
+        integer::encode(Format::I32, &values, &mut words, i64::from).unwrap();
         let mut decoded = vec![0; values.len()];
-        int32::decode(&words, &mut decoded).unwrap();
+        integer::decode(Format::I32, &words, &mut decoded, |element: &mut i32, value| *element = value as i32).unwrap();
         prop_assert_eq!(decoded, values);
     }
 }

@@ -1,6 +1,6 @@
 //! Alignment, addition and rounding (`docs/number-formats.md`), lane by lane in `i128`.
 
-use crate::format::Format;
+use crate::format::{Format, Kind};
 use crate::packet::{NO_EXP_MAX, NO_EXP_MIN, WORD_BITS, WORD_BYTES};
 
 /// What a contribution or a partial sum holds for one plane.
@@ -41,9 +41,22 @@ impl Default for PlaneSum {
 }
 
 impl PlaneSum {
+    /// Takes in what another packet holds, as the format has it: sums, or of sort keys the largest, whose bias counts as in a sum,
+    /// though nothing depends on it.
+    pub fn combine(&mut self, format: Format, guard: u8, addend: &Addend<'_>) {
+        match format.kind() {
+            Kind::Integer | Kind::Block => self.add(guard, addend),
+            Kind::Max => self.take(guard, addend, i128::max),
+        }
+    }
+
     /// Adds what another packet holds. Once the exponents are further apart than the guard bits, the sum is void and is left alone:
     /// [`PlaneSum::out_of_range`] stays true.
     pub fn add(&mut self, guard: u8, addend: &Addend<'_>) {
+        self.take(guard, addend, |sum, lane| sum + lane);
+    }
+
+    fn take(&mut self, guard: u8, addend: &Addend<'_>, combine: impl Fn(i128, i128) -> i128) {
         let old = self.exp_max;
         self.note(addend.exp_max, addend.exp_min);
         if addend.exp_max == NO_EXP_MAX {
@@ -65,7 +78,7 @@ impl PlaneSum {
         let align = |lane: i128| shift(lane, i32::from(addend.places) - below);
         self.bias = shift(self.bias, -i32::from(down)) + align(addend.bias);
         for (sum, lane) in self.lanes.iter_mut().zip(addend.lanes) {
-            *sum = shift(*sum, -i32::from(down)) + align(*lane);
+            *sum = combine(shift(*sum, -i32::from(down)), align(*lane));
         }
     }
 
@@ -99,7 +112,7 @@ pub struct Rounded {
     /// Biased exponent of the result, 0 for a sum of nothing but zero blocks.
     pub exponent: u16,
     /// One mantissa per element, all words, from lane 0 of the first.
-    pub mantissas: Vec<i32>,
+    pub mantissas: Vec<i64>,
 }
 
 /// Rounds a finished sum of `words` words to narrow lanes; none if it does not fit (flag `OVERFLOW`).
@@ -107,6 +120,11 @@ pub fn round(format: Format, guard: u8, planes: [&PlaneSum; 2], words: usize) ->
     let w = format.lane_bits();
     let elements = words * format.lanes_per_word();
     // Element i is wide lane i / 2 of plane i mod 2.
+    if format.kind() == Kind::Max {
+        let lane = |index: usize| planes[index % 2].lanes.get(index / 2).copied().unwrap_or(0);
+        let mantissas = (0..elements).map(|index| (lane(index) - narrow_bias(format)) as i64).collect();
+        return Some(Rounded { exponent: planes[0].exp_max, mantissas });
+    }
     let values: Vec<i128> = (0..elements).map(|index| planes[index % 2].value(index / 2)).collect();
 
     let measure = |value: i128| {
@@ -115,10 +133,7 @@ pub fn round(format: Format, guard: u8, planes: [&PlaneSum; 2], words: usize) ->
     };
     let all = values.iter().fold(0, |all, value| all | measure(*value));
     let shift = (i128::BITS - all.leading_zeros()).saturating_sub(w - 1);
-    let most = match format {
-        Format::I32 => 0,
-        Format::Bfp16 => w,
-    };
+    let most = if format.kind() == Kind::Block { w } else { 0 };
     if shift > most {
         return None;
     }
@@ -127,7 +142,7 @@ pub fn round(format: Format, guard: u8, planes: [&PlaneSum; 2], words: usize) ->
         NO_EXP_MAX => NO_EXP_MAX,
         _ => exp_max.wrapping_sub(u16::from(guard)).wrapping_add(shift as u16),
     };
-    Some(Rounded { exponent, mantissas: values.iter().map(|value| divide(*value, shift) as i32).collect() })
+    Some(Rounded { exponent, mantissas: values.iter().map(|value| divide(*value, shift) as i64).collect() })
 }
 
 /// value / 2^shift to the nearest integer, ties to even.
@@ -149,6 +164,12 @@ pub fn narrow_bias(format: Format) -> i128 {
     1 << (format.lane_bits() - 1)
 }
 
+/// The bias of a partial sum of so many ranks, from the packet's field. Of lanes of 64 bits the field has the low half only; without an
+/// exponent every rank adds the same.
+pub fn wide_bias(format: Format, field: u64, contributions: u16) -> i128 {
+    if format.lane_bits() == 64 { i128::from(contributions) << 63 } else { field.into() }
+}
+
 /// The lanes of a partial sum: words of wide lanes.
 pub fn wide_plane(format: Format, words: &[u8]) -> Vec<i128> {
     lanes(words, 2 * format.lane_bits()).collect()
@@ -162,7 +183,7 @@ pub fn wide_words(format: Format, sum: &PlaneSum, words: usize) -> Vec<u8> {
 }
 
 /// Words of narrow lanes in offset binary: a result.
-pub fn narrow_words(format: Format, mantissas: &[i32]) -> Vec<u8> {
+pub fn narrow_words(format: Format, mantissas: &[i64]) -> Vec<u8> {
     to_words(format.lane_bits(), mantissas.iter().map(|mantissa| i128::from(*mantissa) + narrow_bias(format)))
 }
 

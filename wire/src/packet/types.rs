@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::ops::{BitOr, BitOrAssign};
+use core::str::FromStr;
 
 use super::PacketError;
 
@@ -60,11 +61,62 @@ pub enum Format {
     I32 = 1,
     /// 16-bit mantissas with one exponent per chunk, in 32-bit accumulator lanes.
     Bfp16 = 2,
+    /// 8-bit integers in 16-bit accumulator lanes.
+    I8 = 3,
+    /// 16-bit integers in 32-bit accumulator lanes.
+    I16 = 4,
+    /// 64-bit integers in 128-bit accumulator lanes.
+    I64 = 5,
+    /// 8-bit mantissas with one exponent per chunk, in 16-bit accumulator lanes.
+    Bfp8 = 6,
+    /// 32-bit mantissas with one exponent per chunk, in 64-bit accumulator lanes.
+    Bfp32 = 7,
+    /// Floating-point elements as 64-bit digits of one fixed point per chunk: sums of the inputs, rounded once.
+    Exact = 8,
+    /// Sort keys of 8 bits: minimum and maximum.
+    Max8 = 9,
+    /// Sort keys of 16 bits.
+    Max16 = 10,
+    /// Sort keys of 32 bits.
+    Max32 = 11,
+    /// Sort keys of 64 bits.
+    Max64 = 12,
 }
 
 impl Format {
-    /// Every format there is.
-    pub const ALL: [Self; 2] = [Self::I32, Self::Bfp16];
+    /// Every format there is, in the order of their ids.
+    pub const ALL: [Self; 12] = [
+        Self::I32,
+        Self::Bfp16,
+        Self::I8,
+        Self::I16,
+        Self::I64,
+        Self::Bfp8,
+        Self::Bfp32,
+        Self::Exact,
+        Self::Max8,
+        Self::Max16,
+        Self::Max32,
+        Self::Max64,
+    ];
+
+    /// Its name on command lines and in messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::I32 => "i32",
+            Self::Bfp16 => "bfp16",
+            Self::I8 => "i8",
+            Self::I16 => "i16",
+            Self::I64 => "i64",
+            Self::Bfp8 => "bfp8",
+            Self::Bfp32 => "bfp32",
+            Self::Exact => "exact",
+            Self::Max8 => "max8",
+            Self::Max16 => "max16",
+            Self::Max32 => "max32",
+            Self::Max64 => "max64",
+        }
+    }
 }
 
 impl From<Format> for u8 {
@@ -77,20 +129,30 @@ impl TryFrom<u8> for Format {
     type Error = PacketError;
 
     fn try_from(value: u8) -> Result<Self, PacketError> {
-        match value {
-            1 => Ok(Self::I32),
-            2 => Ok(Self::Bfp16),
-            _ => Err(PacketError::Format(value)),
-        }
+        Self::ALL.into_iter().find(|format| *format as u8 == value).ok_or(PacketError::Format(value))
     }
 }
 
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::I32 => "i32",
-            Self::Bfp16 => "bfp16",
-        })
+        f.write_str(self.name())
+    }
+}
+
+/// A name that no number format has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("number format {given:?}: known are {}", Format::ALL.map(Format::name).join(", "))]
+pub struct UnknownFormat {
+    /// What was given.
+    pub given: String,
+}
+
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    fn from_str(name: &str) -> Result<Self, UnknownFormat> {
+        let known = Self::ALL.into_iter().find(|format| format.name() == name);
+        known.ok_or_else(|| UnknownFormat { given: name.to_owned() })
     }
 }
 

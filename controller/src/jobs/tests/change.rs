@@ -33,7 +33,7 @@ fn ahead(rank: u32) -> impl Fn(u32, northbound::ReportRequest) -> northbound::Re
 
 fn chunk(slot: u32) -> northbound::KeptChunk {
     let slot = Some(northbound::SlotIndex { tree: 0, slot });
-    northbound::KeptChunk { slot, tag: 77, overflow: false, elements: vec![1, 2, 3, 4] }
+    northbound::KeptChunk { slot, tag: 77, elements: vec![1, 2, 3, 4], ..Default::default() }
 }
 
 impl Run {

@@ -2,18 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::*;
+use inca_wire::format::{Format, Kind};
 
-#[test]
-fn guard_bits_leave_room_for_the_sum() {
-    let bfp16 = FormatSpec::of(Format::Bfp16);
-    let expected =
-        [(1, 15), (2, 15), (3, 14), (4, 14), (5, 13), (64, 10), (65, 9), (32768, 1), (32769, 0), (65535, 0)];
-    for (world, guard) in expected {
-        assert_eq!(bfp16.guard_bits(world), guard, "world {world}");
-    }
-    assert_eq!(FormatSpec::of(Format::I32).guard_bits(8), 0);
-}
+use super::*;
 
 #[test]
 fn masks_split_words_into_planes() {
@@ -21,7 +12,7 @@ fn masks_split_words_into_planes() {
         let spec = FormatSpec::of(format);
         let w = u32::from(spec.lane_bits);
         for lane in 0..2048 / w as usize {
-            let ones = (1 << w) - 1;
+            let ones = u64::MAX >> (64 - w);
             let (low, high) = (spec.low_mask().lane(w, lane), spec.high_mask().lane(w, lane));
             assert_eq!(
                 (low, high),
@@ -36,11 +27,20 @@ fn masks_split_words_into_planes() {
 fn normalization_keys_are_disjoint_and_reach_every_magnitude_that_fits() {
     for format in Format::ALL {
         let spec = FormatSpec::of(format);
+        if spec.kind == Kind::Max || spec.lane_bits == 64 {
+            // Nothing is measured, or only what does not fit.
+            let entries = normalizations(&spec);
+            assert_eq!(entries.len(), 1, "{format}");
+            assert_eq!(entries[0].0, normalize::Key { format, value: 0, mask: u64::MAX });
+            continue;
+        }
         let keys: Vec<_> = normalizations(&spec).into_iter().map(|(key, _)| key).collect();
         for bit in 0..spec.wide_bits() {
             let hits = keys.iter().filter(|key| (1 << bit) & key.mask == key.value).count();
-            // i32: magnitudes of up to 31 bits. bfp16: shifts of up to 16 bits, so 15 + 16. The same by chance.
-            assert_eq!(hits, usize::from(bit < 31), "{format} bit {bit}");
+            // Integers: magnitudes of up to w - 1 bits. Blocks: shifts of up to w bits more.
+            let fit = u32::from(spec.lane_bits) - 1
+                + if spec.kind == Kind::Block { spec.lane_bits.into() } else { 0 };
+            assert_eq!(hits, usize::from(bit < fit), "{format} bit {bit}");
         }
         for key in keys {
             assert_eq!(key.value & !key.mask, 0, "{key:?}: a value outside its mask is refused by P4Runtime");
@@ -52,7 +52,7 @@ fn normalization_keys_are_disjoint_and_reach_every_magnitude_that_fits() {
 fn switch_rounds(spec: &FormatSpec, values: &[i64]) -> Option<(Vec<u64>, u32)> {
     let (w, wide) = (u32::from(spec.lane_bits), spec.wide_bits());
     let lane_mask = if wide == 64 { u64::MAX } else { (1 << wide) - 1 };
-    let constants = measure_action(spec);
+    let constants = constants(spec);
     // T = V + 2^(2w-1).
     let word =
         Word::from_lanes(wide, values.iter().map(|&value| (value as u64).wrapping_add(1 << (wide - 1))));
@@ -66,7 +66,7 @@ fn switch_rounds(spec: &FormatSpec, values: &[i64]) -> Option<(Vec<u64>, u32)> {
             magnitude + (((magnitude + constants.half.lane(wide, i)) >> w) & constants.low.lane(wide, i));
     }
     // Junk above the lane, as folding leaves it.
-    widest |= if wide == 64 { 0 } else { widest << 32 };
+    widest |= if wide == 64 { 0 } else { widest << wide };
     let (_, action) = normalizations(spec).into_iter().find(|(key, _)| widest & key.mask == key.value)?;
     let (shift, offset, low) = match action {
         normalize::Action::Keep { offset, .. } => (0, offset, Word::repeat(wide, u128::MAX)),
@@ -90,7 +90,7 @@ fn exact_rounding(spec: &FormatSpec, values: &[i64]) -> Option<(Vec<u64>, u32)> 
         all | (m + ((m + (1 << (w - 1))) >> w))
     });
     let shift = (128 - x.leading_zeros()).saturating_sub(w - 1);
-    if shift > if spec.floating { w } else { 0 } {
+    if shift > if spec.kind == Kind::Block { w } else { 0 } {
         return None;
     }
     let rounded = values.iter().map(|&v| {
@@ -117,6 +117,18 @@ proptest! {
     #[test]
     fn bfp16_rounds_to_nearest_even(values in values(32, 64)) {
         let spec = FormatSpec::of(Format::Bfp16);
+        prop_assert_eq!(switch_rounds(&spec, &values), exact_rounding(&spec, &values));
+    }
+
+    #[test]
+    fn bfp8_rounds_to_nearest_even(values in values(16, 128)) {
+        let spec = FormatSpec::of(Format::Bfp8);
+        prop_assert_eq!(switch_rounds(&spec, &values), exact_rounding(&spec, &values));
+    }
+
+    #[test]
+    fn bfp32_rounds_to_nearest_even(values in values(64, 32)) {
+        let spec = FormatSpec::of(Format::Bfp32);
         prop_assert_eq!(switch_rounds(&spec, &values), exact_rounding(&spec, &values));
     }
 

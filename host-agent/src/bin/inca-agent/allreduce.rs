@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use inca_host_agent::{Communicator, Dtype, ReduceOp, Tensor};
 use serde::Serialize;
 
-use crate::args::{AllreduceArgs, CheckArg};
+use crate::args::{AllreduceArgs, CheckArg, SchemeArgs};
 use crate::check::{self, Group};
 use crate::data::Layout;
 use crate::report::{self, Counters, megabytes_per_second};
@@ -26,6 +26,7 @@ struct Report {
     /// Which ranks the elements of the last output hold.
     parts: Vec<PartReport>,
     dtype: String,
+    format: String,
     op: String,
     count: usize,
     bytes: u64,
@@ -45,17 +46,17 @@ struct PartReport {
 }
 
 pub(crate) fn run(args: &AllreduceArgs) -> Result<(), Failure> {
-    let dtype = Dtype::from(args.operation.dtype);
-    let op = ReduceOp::from(args.operation.op);
+    let SchemeArgs { dtype, op, .. } = args.operation.scheme;
+    let format = args.operation.scheme.format()?;
     if args.check != CheckArg::None && args.input.is_some() {
         return Err(Failure::Usage(
             "--check needs generated tensors: with --input no rank knows the others' elements".to_owned(),
         ));
     }
     let (input, layout) = input(args, dtype)?;
-    let (count, bytes) = (data::len(&input), (data::len(&input) * dtype.size()) as u64);
+    let (count, bytes) = (input.len(), dtype.bytes_for(input.len()) as u64);
 
-    let group = Communicator::join(args.join.options(dtype, args.operation.seed))?;
+    let group = Communicator::join(args.join.options(&args.operation.scheme, args.operation.seed)?)?;
     let assignment = group.assignment().clone();
     tracing::info!(
         job = args.join.job,
@@ -89,7 +90,7 @@ pub(crate) fn run(args: &AllreduceArgs) -> Result<(), Failure> {
         );
     }
 
-    let model = Group::of(&args.join, &args.operation, fallback.is_some());
+    let model = Group::of(&args.join, &args.operation, fallback.is_some())?;
     let outcome = check::compare(&model, &output, args.check);
     if let Some(path) = &args.output {
         data::write(path, &output, &layout)?;
@@ -112,6 +113,7 @@ pub(crate) fn run(args: &AllreduceArgs) -> Result<(), Failure> {
             })
             .collect(),
         dtype: dtype.to_string(),
+        format: format.to_string(),
         op: op.to_string(),
         count,
         bytes,
@@ -133,11 +135,12 @@ fn input(args: &AllreduceArgs, dtype: Dtype) -> Result<(Tensor, Layout), Failure
     if let Some(path) = &args.input {
         return data::read(path, dtype);
     }
+    let whole = |bytes: u64| dtype.bytes_for(dtype.elements_in(bytes as usize)) as u64 == bytes;
     let count = match (args.count, args.bytes) {
         (Some(count), _) => count as usize,
-        (None, Some(bytes)) if bytes % dtype.size() as u64 == 0 => bytes as usize / dtype.size(),
+        (None, Some(bytes)) if whole(bytes) => dtype.elements_in(bytes as usize),
         (None, Some(bytes)) => {
-            let size = dtype.size();
+            let size = dtype.bytes_for(1);
             return Err(Failure::Usage(format!(
                 "--bytes {bytes}: must be a multiple of {size}, the size of {dtype}"
             )));
@@ -155,12 +158,7 @@ pub(crate) fn reduce(
     op: ReduceOp,
     deadline: Duration,
 ) -> Result<(), Failure> {
-    match tensor {
-        Tensor::F32(elements) => group.allreduce_f32(elements, op, deadline)?,
-        Tensor::I32(elements) => group.allreduce_i32(elements, op, deadline)?,
-        _ => return Err(Failure::Usage("a tensor of an unknown type".to_owned())),
-    }
-    Ok(())
+    Ok(group.allreduce(tensor.view_mut(), op, deadline)?)
 }
 
 /// Runs the operation with a bar of finished chunks beside it.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use inca_host_agent::communicator::{Fallback, JoinOptions, OnFailure};
-use inca_host_agent::{Dtype, ReduceOp};
+use inca_host_agent::{Dtype, Format, ReduceOp, Scheme, SchemeError};
 
 /// One rank of an inca job: joins through the controller, sums tensors inside the switches.
 ///
@@ -92,7 +92,7 @@ pub(crate) struct JoinArgs {
     /// The data-plane interface [default: that of --host-address, or the only one that is not the loopback]
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: Option<String>,
-    /// Words of 2048 bits per chunk, 1 to 32, the same on all ranks: the block length of f32 and what must fit into the MTU (5 words make
+    /// Words of 2048 bits per chunk, 1 to 32, the same on all ranks: the block length of block formats, and what must fit into the MTU (5 words make
     /// 1348-byte packets, 32 words 8260)
     #[arg(long, default_value_t = 5, value_name = "WORDS")]
     pub(crate) chunk_words: u8,
@@ -117,12 +117,8 @@ pub(crate) struct JoinArgs {
 /// What to reduce.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct OperationArgs {
-    /// Element type; f32 travels as 16-bit block floating point, summed in 32-bit lanes
-    #[arg(long, value_enum, default_value_t = DtypeArg::F32)]
-    pub(crate) dtype: DtypeArg,
-    /// Reduction; averages of i32 are rounded to nearest, ties to even
-    #[arg(long, value_enum, default_value_t = OpArg::Sum)]
-    pub(crate) op: OpArg,
+    #[command(flatten)]
+    pub(crate) scheme: SchemeArgs,
     /// Seed of the generated tensors, the same on all ranks
     #[arg(long, default_value_t = 1, value_name = "SEED")]
     pub(crate) seed: u64,
@@ -193,12 +189,11 @@ pub(crate) struct PerfArgs {
 pub(crate) struct PipeArgs {
     #[command(flatten)]
     pub(crate) join: JoinArgs,
-    /// Element type; f32 travels as 16-bit block floating point, summed in 32-bit lanes
-    #[arg(long, value_enum, default_value_t = DtypeArg::F32)]
-    pub(crate) dtype: DtypeArg,
-    /// Reduction; averages of i32 are rounded to nearest, ties to even
-    #[arg(long, value_enum, default_value_t = OpArg::Sum)]
-    pub(crate) op: OpArg,
+    #[command(flatten)]
+    pub(crate) scheme: SchemeArgs,
+    /// Keep what quantisation takes from each element and add it to the next tensor of the same length (f32 in a block format)
+    #[arg(long)]
+    pub(crate) error_feedback: bool,
     /// Seed of what the protocol leaves to chance, such as the moment of a retransmission
     #[arg(long, default_value_t = 1, value_name = "SEED")]
     pub(crate) seed: u64,
@@ -207,38 +202,25 @@ pub(crate) struct PipeArgs {
     pub(crate) deadline: Duration,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DtypeArg {
-    /// IEEE 754 binary32
-    F32,
-    /// 32-bit integers
-    I32,
+/// Element type, reduction and number format: the same on all ranks.
+#[derive(Debug, Clone, Copy, ClapArgs)]
+pub(crate) struct SchemeArgs {
+    /// Element type: f32, f16, bf16, f8e4m3, f8e5m2, i8, i16, i32, i64, u8, or i4 (two in a byte)
+    #[arg(long, default_value = "f32", value_name = "TYPE")]
+    pub(crate) dtype: Dtype,
+    /// Reduction: sum, average (avg), min or max; averages of integers are rounded to nearest, ties to even
+    #[arg(long, default_value = "sum", value_name = "OP")]
+    pub(crate) op: ReduceOp,
+    /// Number format on the wire: bfp8, bfp16, bfp32 or exact for floats, i8, i16, i32 or i64 for integers, max8 to max64 for min
+    /// and max [default: bfp16 for f32, f16 and bf16, bfp8 for f8, the narrowest that fits for integers]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<Format>,
 }
 
-impl From<DtypeArg> for Dtype {
-    fn from(dtype: DtypeArg) -> Self {
-        match dtype {
-            DtypeArg::F32 => Self::F32,
-            DtypeArg::I32 => Self::I32,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OpArg {
-    /// The sum
-    Sum,
-    /// The sum divided by the world size
-    #[value(alias = "average")]
-    Avg,
-}
-
-impl From<OpArg> for ReduceOp {
-    fn from(op: OpArg) -> Self {
-        match op {
-            OpArg::Sum => Self::Sum,
-            OpArg::Avg => Self::Average,
-        }
+impl SchemeArgs {
+    /// The format that is asked for, or the default.
+    pub(crate) fn format(&self) -> Result<Format, SchemeError> {
+        self.format.map_or_else(|| Scheme::default_format(self.dtype, self.op), Ok)
     }
 }
 
@@ -279,10 +261,10 @@ pub(crate) enum OnFailureArg {
 
 impl JoinArgs {
     /// The library's form of these options.
-    pub(crate) fn options(&self, dtype: Dtype, seed: u64) -> JoinOptions {
+    pub(crate) fn options(&self, scheme: &SchemeArgs, seed: u64) -> Result<JoinOptions, SchemeError> {
         let mut options = JoinOptions::new(&self.controller, &self.job, self.rank, self.world);
         options.group.clone_from(&self.group);
-        options.format = dtype.format();
+        options.carry(scheme.dtype, scheme.op, scheme.format)?;
         options.chunk_words = self.chunk_words;
         options.host_address = self.host_address;
         options.interface.clone_from(&self.interface);
@@ -295,7 +277,7 @@ impl JoinArgs {
         options.tuning.window.start = self.window;
         options.tuning.window.max = self.max_window;
         options.tuning.seed = seed;
-        options
+        Ok(options)
     }
 }
 

@@ -5,40 +5,53 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
+use half::{bf16, f16};
 use inca_host_agent::{Dtype, Tensor};
+use inca_wire::float::FloatKind;
+use inca_wire::tensor::I4Vec;
 use npyz::WriterBuilder as _;
 
 use crate::Failure;
 
-/// The elements that a rank contributes, in this range of its tensor.
+/// The elements that a rank contributes, in this range of its tensor (of i4 from an even one on).
 ///
-/// i32: uniform over what can't overflow in a group of this size. f32: uniform mantissas; the scale changes by rank and by every 1000
-/// elements, so that the ranks' block exponents differ and have to be aligned.
+/// Integers: uniform over what can't overflow in a group of this size. Floats: uniform mantissas; the scale changes by rank and by every
+/// 1000 elements, so that the ranks' block exponents differ and have to be aligned.
 pub(crate) fn generate(dtype: Dtype, seed: u64, rank: u32, world: u32, range: Range<usize>) -> Tensor {
     let random = |index: usize| mix(mix(seed ^ u64::from(rank) << 32) ^ index as u64);
+    let float = |index: usize| {
+        let scale = mix(seed ^ u64::from(rank) << 40 ^ (index / 1000) as u64) % 6;
+        let mantissa = ((random(index) >> 40) as i64 - (1 << 23)) as f32 / (1 << 23) as f32;
+        mantissa * 2f32.powi(-(scale as i32))
+    };
+    let limit = |most: i64| most / i64::from(world.max(1));
+    let integer = |most: i64| {
+        let (limit, span) = (limit(most), 2 * limit(most) as u128 + 1);
+        move |index: usize| ((u128::from(random(index) >> 32 << 32) * span) >> 64) as i64 - limit
+    };
+    let bytes = |values: Vec<u8>| Tensor::from_le_bytes(dtype, &values);
     match dtype {
-        Dtype::I32 => {
-            let limit = i64::from(i32::MAX) / i64::from(world);
-            let span = 2 * limit as u64 + 1;
-            Tensor::I32(
-                range.map(|index| ((((random(index) >> 32) * span) >> 32) as i64 - limit) as i32).collect(),
-            )
+        Dtype::F32 => Tensor::F32(range.map(float).collect()),
+        Dtype::F16 => Tensor::F16(range.map(|index| f16::from_f32(float(index))).collect()),
+        Dtype::Bf16 => Tensor::Bf16(range.map(|index| bf16::from_f32(float(index))).collect()),
+        Dtype::F8E4M3 => {
+            bytes(range.map(|index| FloatKind::E4M3.from_f64(float(index).into()) as u8).collect())
         }
-        _ => {
-            let element = |index: usize| {
-                let scale = mix(seed ^ u64::from(rank) << 40 ^ (index / 1000) as u64) % 6;
-                let mantissa = ((random(index) >> 40) as i64 - (1 << 23)) as f32 / (1 << 23) as f32;
-                mantissa * 2f32.powi(-(scale as i32))
-            };
-            Tensor::F32(range.map(element).collect())
+        Dtype::F8E5M2 => {
+            bytes(range.map(|index| FloatKind::E5M2.from_f64(float(index).into()) as u8).collect())
+        }
+        Dtype::I8 => Tensor::I8(range.map(|index| integer(i8::MAX.into())(index) as i8).collect()),
+        Dtype::I16 => Tensor::I16(range.map(|index| integer(i16::MAX.into())(index) as i16).collect()),
+        Dtype::I32 => Tensor::I32(range.map(|index| integer(i32::MAX.into())(index) as i32).collect()),
+        Dtype::I64 => Tensor::I64(range.map(integer(i64::MAX)).collect()),
+        Dtype::U8 => Tensor::U8(
+            range.map(|index| (random(index) % (limit(u8::MAX.into()) as u64 + 1)) as u8).collect(),
+        ),
+        Dtype::I4 => {
+            let values: Vec<i8> = range.map(|index| integer(7)(index) as i8).collect();
+            Tensor::I4(I4Vec::from_values(&values))
         }
     }
-}
-
-/// Elements of a tensor.
-pub(crate) fn len(tensor: &Tensor) -> usize {
-    use inca_host_agent::protocol::TensorBuffer as _;
-    tensor.input().len()
 }
 
 /// How a tensor lies in a file of NumPy's.
@@ -67,11 +80,12 @@ pub(crate) fn read(path: &Path, dtype: Dtype) -> Result<(Tensor, Layout), Failur
     if is_npy(path) {
         return read_npy(&bytes, dtype).map_err(failure);
     }
-    let (len, size) = (bytes.len(), dtype.size());
-    if len % size != 0 {
+    let (len, elements) = (bytes.len(), dtype.elements_in(bytes.len()));
+    if dtype.bytes_for(elements) != len {
+        let size = dtype.bytes_for(1);
         return Err(failure(format!("{len} bytes are no whole number of {dtype} elements of {size} bytes")));
     }
-    Ok((decode(&bytes, dtype), Layout::flat(len / size)))
+    Ok((Tensor::from_le_bytes(dtype, &bytes), Layout::flat(elements)))
 }
 
 fn read_npy(bytes: &[u8], dtype: Dtype) -> Result<(Tensor, Layout), String> {
@@ -80,33 +94,24 @@ fn read_npy(bytes: &[u8], dtype: Dtype) -> Result<(Tensor, Layout), String> {
     let given = file.dtype().descr();
     let wrong = |error| format!("elements are {given}, not {dtype} as --dtype says: {error}");
     let tensor = match dtype {
+        Dtype::F32 => Tensor::F32(file.into_vec().map_err(wrong)?),
+        Dtype::F16 => Tensor::F16(file.into_vec().map_err(wrong)?),
+        Dtype::I8 => Tensor::I8(file.into_vec().map_err(wrong)?),
+        Dtype::I16 => Tensor::I16(file.into_vec().map_err(wrong)?),
         Dtype::I32 => Tensor::I32(file.into_vec().map_err(wrong)?),
-        _ => Tensor::F32(file.into_vec().map_err(wrong)?),
+        Dtype::I64 => Tensor::I64(file.into_vec().map_err(wrong)?),
+        Dtype::U8 => Tensor::U8(file.into_vec().map_err(wrong)?),
+        // NumPy knows no such types: their bytes.
+        Dtype::Bf16 | Dtype::F8E4M3 | Dtype::F8E5M2 | Dtype::I4 => {
+            return Err(format!("NumPy has no {dtype}: give raw bytes in a file of another name"));
+        }
     };
     Ok((tensor, layout))
 }
 
-/// Elements from raw little-endian bytes; what is left over at the end is no element.
-pub(crate) fn decode(bytes: &[u8], dtype: Dtype) -> Tensor {
-    let (elements, _) = bytes.as_chunks::<4>();
-    match dtype {
-        Dtype::I32 => Tensor::I32(elements.iter().map(|bytes| i32::from_le_bytes(*bytes)).collect()),
-        _ => Tensor::F32(elements.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()),
-    }
-}
-
-/// Raw little-endian bytes of the elements.
-pub(crate) fn encode(tensor: &Tensor) -> Vec<u8> {
-    match tensor {
-        Tensor::F32(elements) => elements.iter().flat_map(|element| element.to_le_bytes()).collect(),
-        Tensor::I32(elements) => elements.iter().flat_map(|element| element.to_le_bytes()).collect(),
-        _ => Vec::new(),
-    }
-}
-
 /// Writes a NumPy array (.npy) of this layout or raw little-endian elements.
 pub(crate) fn write(path: &Path, tensor: &Tensor, layout: &Layout) -> Result<(), Failure> {
-    let bytes = if is_npy(path) { npy(tensor, layout) } else { Ok(encode(tensor)) };
+    let bytes = if is_npy(path) { npy(tensor, layout) } else { Ok(tensor.view().to_le_bytes()) };
     bytes.and_then(|bytes| fs::write(path, bytes)).map_err(|error| Failure::File {
         what: "writing",
         path: path.display().to_string(),
@@ -125,8 +130,13 @@ fn npy(tensor: &Tensor, layout: &Layout) -> io::Result<Vec<u8>> {
     }
     match tensor {
         Tensor::F32(elements) => write(elements, layout),
+        Tensor::F16(elements) => write(elements, layout),
+        Tensor::I8(elements) => write(elements, layout),
+        Tensor::I16(elements) => write(elements, layout),
         Tensor::I32(elements) => write(elements, layout),
-        _ => Err(io::Error::other("a tensor of an unknown type")),
+        Tensor::I64(elements) => write(elements, layout),
+        Tensor::U8(elements) => write(elements, layout),
+        other => Err(io::Error::other(format!("NumPy has no {}", other.dtype()))),
     }
 }
 
@@ -144,15 +154,13 @@ mod tests {
 
     #[test]
     fn arrays_come_back_in_their_shape() {
-        for (tensor, dtype) in [
-            (generate(Dtype::F32, 1, 0, 2, 0..24), Dtype::F32),
-            (generate(Dtype::I32, 1, 0, 2, 0..24), Dtype::I32),
-        ] {
+        for dtype in [Dtype::F32, Dtype::F16, Dtype::I8, Dtype::I16, Dtype::I32, Dtype::I64, Dtype::U8] {
+            let tensor = generate(dtype, 1, 0, 2, 0..24);
             for order in [npyz::Order::C, npyz::Order::Fortran] {
                 let layout = Layout { shape: vec![2, 3, 4], order };
                 let bytes = npy(&tensor, &layout).unwrap();
                 let (read, read_layout) = read_npy(&bytes, dtype).unwrap();
-                assert_eq!((encode(&read), read_layout), (encode(&tensor), layout));
+                assert_eq!((read, read_layout), (tensor.clone(), layout));
             }
         }
         let bytes = npy(&generate(Dtype::F32, 1, 0, 2, 0..8), &Layout::flat(8)).unwrap();
@@ -165,14 +173,12 @@ mod tests {
 
     #[test]
     fn parts_are_cut_from_the_whole() {
-        for dtype in [Dtype::F32, Dtype::I32] {
+        for dtype in Dtype::ALL {
             let whole = generate(dtype, 7, 1, 3, 0..5000);
             let part = generate(dtype, 7, 1, 3, 990..2010);
-            match (whole, part) {
-                (Tensor::F32(whole), Tensor::F32(part)) => assert_eq!(whole[990..2010], part[..]),
-                (Tensor::I32(whole), Tensor::I32(part)) => assert_eq!(whole[990..2010], part[..]),
-                other => panic!("{other:?}"),
-            }
+            assert_eq!((whole.len(), part.len(), whole.dtype()), (5000, 1020, dtype));
+            let same = |index| whole.view().bits(990 + index) == part.view().bits(index);
+            assert!((0..1020).all(same), "{dtype}");
             assert_ne!(generate(dtype, 7, 0, 3, 0..100), generate(dtype, 7, 1, 3, 0..100));
             assert_ne!(generate(dtype, 7, 0, 3, 0..100), generate(dtype, 8, 0, 3, 0..100));
         }

@@ -15,7 +15,7 @@ use clap::Parser as _;
 
 use args::{Args, Command};
 use inca_host_agent::communicator::LeaveError;
-use inca_host_agent::{AllreduceError, JoinError};
+use inca_host_agent::{AllreduceError, JoinError, SchemeError};
 
 /// Why the command failed; each kind has an exit code, listed in `--help`.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +49,12 @@ enum Failure {
     /// Options that contradict each other.
     #[error("{0}")]
     Usage(String),
+}
+
+impl From<SchemeError> for Failure {
+    fn from(error: SchemeError) -> Self {
+        Self::Usage(error.to_string())
+    }
 }
 
 impl Failure {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use inca_host_agent::{Communicator, Dtype, ReduceOp, Tensor};
 use serde::Serialize;
 
-use crate::args::{CheckArg, PerfArgs};
+use crate::args::{CheckArg, PerfArgs, SchemeArgs};
 use crate::check::{self, Group};
 use crate::report::{self, Counters, megabytes_per_second};
 use crate::{Failure, data};
@@ -16,6 +16,7 @@ struct Row {
     count: usize,
     #[serde(rename = "type")]
     dtype: String,
+    format: String,
     redop: String,
     time_us: f64,
     algbw_mb_per_s: f64,
@@ -45,7 +46,7 @@ struct Report {
 
 pub(crate) fn run(args: &PerfArgs) -> Result<(), Failure> {
     let sizes = sizes(args)?;
-    let group = Communicator::join(args.join.options(args.operation.dtype.into(), args.operation.seed))?;
+    let group = Communicator::join(args.join.options(&args.operation.scheme, args.operation.seed)?)?;
     let config = &group.assignment().config;
     let mut report = Report {
         job: args.join.job.clone(),
@@ -93,11 +94,11 @@ fn sizes(args: &PerfArgs) -> Result<Vec<u64>, Failure> {
     if least > most {
         return Err(Failure::Usage(format!("-b {least} is above -e {most}")));
     }
-    let element = Dtype::from(args.operation.dtype).size() as u64;
+    let dtype = args.operation.scheme.dtype;
     let mut sizes = Vec::new();
     let mut size = least;
     while size <= most {
-        sizes.push(size / element * element);
+        sizes.push(dtype.bytes_for(dtype.elements_in(size as usize)) as u64);
         match size.max(1).checked_mul(args.factor) {
             Some(next) => size = next,
             None => break,
@@ -113,9 +114,8 @@ fn measure(
     size: u64,
     bar: &indicatif::ProgressBar,
 ) -> Result<(Row, check::Outcome), Failure> {
-    let dtype = Dtype::from(args.operation.dtype);
-    let op = ReduceOp::from(args.operation.op);
-    let count = size as usize / dtype.size();
+    let SchemeArgs { dtype, op, .. } = args.operation.scheme;
+    let count = dtype.elements_in(size as usize);
     let input = data::generate(dtype, args.operation.seed, args.join.rank, args.join.world, 0..count);
     let mut output = unlikely(dtype, count);
     for _ in 0..args.warmup {
@@ -132,7 +132,7 @@ fn measure(
     }
     let retransmissions = group.stats().0.retransmissions - before;
     let time = spent / args.iterations;
-    let model = Group::of(&args.join, &args.operation, group.fallback().is_some());
+    let model = Group::of(&args.join, &args.operation, group.fallback().is_some())?;
     let outcome = check::compare(&model, &output, args.check);
     let algbw = megabytes_per_second(size, time);
     let world = f64::from(args.join.world);
@@ -140,6 +140,7 @@ fn measure(
         size,
         count,
         dtype: dtype.to_string(),
+        format: group.assignment().config.format.to_string(),
         redop: op.to_string(),
         time_us: time.as_secs_f64() * 1e6,
         algbw_mb_per_s: algbw,
@@ -152,10 +153,8 @@ fn measure(
 
 /// An output that no result equals by chance.
 fn unlikely(dtype: Dtype, count: usize) -> Tensor {
-    match dtype {
-        Dtype::I32 => Tensor::I32(vec![i32::MIN; count]),
-        _ => Tensor::F32(vec![f32::from_bits(0x7FA5_A5A5); count]),
-    }
+    let bytes = vec![0xA5; dtype.bytes_for(count)];
+    Tensor::from_le_bytes_of(dtype, &bytes, count)
 }
 
 fn reduce_into(
@@ -165,12 +164,7 @@ fn reduce_into(
     op: ReduceOp,
     deadline: Duration,
 ) -> Result<(), Failure> {
-    match (input, output) {
-        (Tensor::F32(input), Tensor::F32(output)) => group.allreduce_f32_into(input, output, op, deadline)?,
-        (Tensor::I32(input), Tensor::I32(output)) => group.allreduce_i32_into(input, output, op, deadline)?,
-        _ => return Err(Failure::Usage("input and output of different types".to_owned())),
-    }
-    Ok(())
+    Ok(group.allreduce_into(input.view(), output.view_mut(), op, deadline)?)
 }
 
 fn print_head(report: &Report, args: &PerfArgs) {

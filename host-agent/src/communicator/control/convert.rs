@@ -29,14 +29,18 @@ pub(super) fn northbound_chunk(chunk: KeptChunk) -> northbound::KeptChunk {
     northbound::KeptChunk {
         slot: Some(SlotIndex { tree: chunk.tree as u32, slot: chunk.slot }),
         tag: chunk.tag,
-        overflow: chunk.overflow,
+        overflow: chunk.overflow.is_some(),
         elements: chunk.elements,
+        overflow_index: chunk.overflow.map_or(0, |(index, _)| index),
+        overflow_sum: chunk.overflow.map_or_else(Vec::new, |(_, sum)| sum.to_be_bytes().to_vec()),
     }
 }
 
 pub(super) fn chunk(chunk: northbound::KeptChunk) -> KeptChunk {
     let SlotIndex { tree, slot } = chunk.slot.unwrap_or_default();
-    let (tag, overflow, elements) = (chunk.tag, chunk.overflow, chunk.elements);
+    let sum = chunk.overflow_sum.as_slice().try_into().map_or(0, i128::from_be_bytes);
+    let overflow = chunk.overflow.then_some((chunk.overflow_index, sum));
+    let (tag, elements) = (chunk.tag, chunk.elements);
     KeptChunk { tree: tree as usize, slot, tag, overflow, elements }
 }
 

@@ -4,9 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
+use inca_wire::chunk::ChunkState;
+use inca_wire::scheme::Scheme;
+
 use super::super::config::TreeConfig;
 use super::super::error::ChangeError;
-use super::super::kept::{Account, KeptChunk, restore};
+use super::super::kept::{Account, KeptChunk};
 use super::super::operation::Part;
 use super::super::tensor::TensorBuffer;
 use super::Endpoint;
@@ -96,15 +99,14 @@ impl<B: TensorBuffer> Endpoint<B> {
             return Err(foreign());
         }
         self.trees[tree].begin_taking_over(slot);
-        if given.overflow {
-            self.overflow_chunk(tree, index, chunk, slot);
-            return Ok(());
-        }
-        if !restore(&given.elements, active.buffer.output(), range.clone()) {
+        // At which exponent it was sent last is not known any more: most likely at its own.
+        active.keep_residual(&ChunkState::default(), range.clone()).map_err(|_| foreign())?;
+        if !active.buffer.output().slice(range.clone()).read_le_bytes(&given.elements) {
             return Err(foreign());
         }
+        active.note_overflow(given.overflow);
         let kept = &mut self.trees[tree].slots[slot as usize].kept;
-        kept.set(given.tag, active.buffer.output().as_ref(), range);
+        kept.set(given.tag, active.buffer.output().slice(range), given.overflow);
         self.chunk_done(tree, index, slot);
         Ok(())
     }
@@ -142,6 +144,13 @@ impl<B: TensorBuffer> Endpoint<B> {
         }
         for (tree, config) in self.trees.iter_mut().zip(&config.trees) {
             tree.reopen(config.clone(), &self.config.tuning, now);
+        }
+        for active in self.operations.iter_mut().filter_map(|entry| entry.operation.as_mut()) {
+            let (dtype, op, format) = (active.scheme.dtype(), active.scheme.op(), config.format);
+            // A format that took the larger group takes the smaller one.
+            if let Ok(scheme) = Scheme::new(dtype, op, format, config.world_size) {
+                active.scheme = scheme;
+            }
         }
         self.config = config;
         self.stopped = None;

@@ -3,14 +3,12 @@
 use std::ops::Range;
 use std::time::Instant;
 
+use inca_wire::chunk::{Next, PassResult};
 use inca_wire::format::FormatError;
 use inca_wire::packet::{Flags, HEADER_LEN, Header, Opcode};
 
-use super::super::codec::{self, LaneClasses};
 use super::super::error::OperationError;
-use super::super::operation::ReduceOp;
-use super::super::passes::{self, Next};
-use super::super::tensor::{TensorBuffer, TensorMut};
+use super::super::tensor::TensorBuffer;
 use super::super::tree::SlotState;
 use super::{Endpoint, ProbeAnswer};
 
@@ -73,35 +71,43 @@ impl<B: TensorBuffer> Endpoint<B> {
             self.stats.incomplete += 1;
             return;
         }
-        let (pass, chunk) = (slot.pass, self.global_chunk(tree, slot.chunk));
-        let next = passes::next(self.config.format, pass, header.flags);
+        let (pass, chunk) = (slot.progress.pass(), self.global_chunk(tree, slot.chunk));
         let index = self.operation_index(chunk);
         let entry = &self.operations[index];
         let chunk = (chunk - entry.first_chunk) as u32;
         let range = self.elements(entry, chunk);
-        if header.flags.is_empty() && header.words != codec::words(self.config.format, range.len()) {
+        if header.flags.is_empty() && usize::from(header.words) != self.config.format.words_for(range.len()) {
             self.stats.garbage += 1;
             return;
         }
+        let result = PassResult {
+            flags: header.flags,
+            exp_max: header.exp_max,
+            exp_min: header.exp_min,
+            words: payload,
+        };
+        let progress = &self.trees[tree].slots[header.slot as usize].progress;
+        // Of an operation that has ended nothing but the chunk's slot is of interest.
+        let next =
+            entry.operation.as_ref().map_or(Next::Finish, |active| active.scheme.next(progress, &result));
         self.stats.results += 1;
         self.stats.received_bytes += (HEADER_LEN + payload.len()) as u64;
         self.trees[tree].answered(header.slot, now);
         let unusable = match next {
-            Next::Finish => self.finish_chunk(tree, index, range, header, payload).err(),
-            Next::Overflow => {
-                self.overflow_chunk(tree, index, chunk, header.slot);
-                None
-            }
+            Next::Finish => self.finish_chunk(tree, index, range, header.slot, &result).err(),
             Next::Pass(pass) => {
                 self.stats.extra_passes += 1;
-                self.continue_chunk(tree, pass, header, payload).err()
+                self.continue_chunk(tree, index, pass, range.len(), header.slot, &result).err()
             }
             Next::Mismatch => {
                 self.fail(index, |job, operation| OperationError::Mismatch { job, operation, chunk });
                 None
             }
             Next::Violation => {
-                let what = format!("it carries flags {}, which that pass can't have", header.flags);
+                let (flags, exp_max, exp_min) = (header.flags, header.exp_max, header.exp_min);
+                let what = format!(
+                    "it carries flags {flags} and exponents {exp_min} to {exp_max}, which that pass can't have"
+                );
                 self.fail(index, |job, operation| OperationError::Protocol {
                     job,
                     operation,
@@ -124,39 +130,19 @@ impl<B: TensorBuffer> Endpoint<B> {
         tree: usize,
         index: usize,
         range: Range<usize>,
-        header: &Header,
-        payload: &[u8],
+        slot: u32,
+        result: &PassResult<'_>,
     ) -> Result<(), FormatError> {
-        let classes = self.trees[tree].slots[header.slot as usize].classes.take();
         let first_chunk = self.operations[index].first_chunk;
         if let Some(active) = &mut self.operations[index].operation {
-            let slot = &mut self.trees[tree].slots[header.slot as usize];
-            let chunk = slot.chunk * self.config.trees.len() as u64 + tree as u64 - first_chunk;
-            let ranks = (active.spec.op == ReduceOp::Average).then_some(self.config.world_size);
-            match active.buffer.output() {
-                TensorMut::F32(output) => {
-                    codec::decode_f32(
-                        payload,
-                        header.exp_max,
-                        ranks,
-                        classes.as_deref(),
-                        &mut output[range.clone()],
-                    )?;
-                }
-                TensorMut::I32(output) => codec::decode_i32(payload, ranks, &mut output[range.clone()])?,
-            }
-            slot.kept.set(active.wire.tag(chunk as u32, 0), active.buffer.output().as_ref(), range);
-        }
-        self.chunk_done(tree, index, header.slot);
-        Ok(())
-    }
-
-    pub(super) fn overflow_chunk(&mut self, tree: usize, index: usize, chunk: u32, slot: u32) {
-        if let Some(active) = &mut self.operations[index].operation {
-            active.overflow = Some(active.overflow.map_or(chunk, |lowest| lowest.min(chunk)));
-            self.trees[tree].slots[slot as usize].kept.set_overflow(active.wire.tag(chunk, 0));
+            let stripes = self.trees.len() as u64;
+            let slot = &mut self.trees[tree].slots[slot as usize];
+            let chunk = slot.chunk * stripes + tree as u64 - first_chunk;
+            let overflow = active.finish_chunk(&mut slot.progress, result, range.clone())?;
+            slot.kept.set(active.wire.tag(chunk as u32, 0), active.buffer.output().slice(range), overflow);
         }
         self.chunk_done(tree, index, slot);
+        Ok(())
     }
 
     pub(super) fn chunk_done(&mut self, tree: usize, index: usize, slot: u32) {
@@ -169,18 +155,7 @@ impl<B: TensorBuffer> Endpoint<B> {
             return;
         }
         if let Some(active) = entry.operation.take() {
-            let result = match active.overflow {
-                None => Ok(()),
-                Some(chunk) => {
-                    let range = self.elements(&self.operations[index], chunk);
-                    Err(OperationError::Overflow {
-                        job: self.config.job.clone(),
-                        operation: active.text,
-                        first: range.start as u64,
-                        last: range.end.min(active.text.elements as usize).saturating_sub(1) as u64,
-                    })
-                }
-            };
+            let result = self.outcome(&active);
             self.complete(active, result);
         }
         while self.operations.front().is_some_and(|entry| entry.operation.is_none()) {
@@ -192,23 +167,18 @@ impl<B: TensorBuffer> Endpoint<B> {
     pub(super) fn continue_chunk(
         &mut self,
         tree: usize,
+        index: usize,
         pass: u8,
-        header: &Header,
-        payload: &[u8],
+        elements: usize,
+        slot: u32,
+        result: &PassResult<'_>,
     ) -> Result<(), FormatError> {
-        let slot = &mut self.trees[tree].slots[header.slot as usize];
-        match pass {
-            passes::COMMON_EXPONENT | passes::FINITE_COMMON_EXPONENT => slot.exponent = header.exp_max,
-            passes::COUNT_MINUS => slot.classes = Some(Box::new(LaneClasses::plus(payload)?)),
-            passes::FINITE_OWN_EXPONENT => {
-                if let Some(classes) = &mut slot.classes {
-                    classes.add_minus(payload)?;
-                }
-            }
-            _ => {}
+        if let Some(active) = &self.operations[index].operation {
+            let progress = &mut self.trees[tree].slots[slot as usize].progress;
+            active.scheme.advance(progress, pass, result, elements)?;
         }
-        self.trees[tree].next_pass(header.slot, pass);
-        self.advance_sequence(tree, header.slot);
+        self.trees[tree].next_pass(slot);
+        self.advance_sequence(tree, slot);
         Ok(())
     }
 }

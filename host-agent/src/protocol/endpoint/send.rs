@@ -6,7 +6,6 @@ use inca_wire::format::FormatError;
 use inca_wire::packet::{Flags, HEADER_LEN, Header, Opcode, Packet};
 
 use super::super::batch::TransmitBatch;
-use super::super::codec;
 use super::super::error::{Closed, OperationError};
 use super::super::tensor::TensorBuffer;
 use super::super::tree::ToSend;
@@ -66,10 +65,12 @@ impl<B: TensorBuffer> Endpoint<B> {
         let mut header = self.header(Opcode::Contribution, tree, slot_index);
         header.tag = slot.tag;
         header.contributions = 1;
-        let (pass, common) = (slot.pass, slot.exponent);
-        let words = codec::words(self.config.format, range.len());
+        let (pass, progress) = (slot.progress.pass(), &slot.progress);
+        // Chunks have at most 32 words.
+        let words = self.config.format.words_for(range.len()) as u8;
         let pushed = batch.push(tree, |buffer| {
-            let block = codec::encode(active.buffer.input(), range, pass, common, &mut buffer[HEADER_LEN..])?;
+            let input = active.buffer.input();
+            let block = active.scheme.encode(&input, range, progress, &mut buffer[HEADER_LEN..])?;
             block.describe(&mut header, words);
             header.emit(&mut Packet::new_unchecked(&mut *buffer));
             Ok::<_, FormatError>(header.packet_len())
@@ -121,7 +122,7 @@ impl<B: TensorBuffer> Endpoint<B> {
         let entry = &self.operations[self.operation_index(chunk)];
         let slot = &mut self.trees[tree].slots[slot as usize];
         if let Some(active) = &entry.operation {
-            slot.tag = active.wire.tag((chunk - entry.first_chunk) as u32, slot.pass);
+            slot.tag = active.wire.tag((chunk - entry.first_chunk) as u32, slot.progress.pass());
         }
         match slot.sequence.checked_add(1) {
             Some(sequence) => slot.sequence = sequence,

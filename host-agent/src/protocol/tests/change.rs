@@ -159,7 +159,7 @@ fn what_does_not_fit_is_refused() {
     let mut fewer = next.clone();
     fewer.trees[0].slots = 4;
     assert!(matches!(endpoint.reopen(now, fewer), Err(ChangeError::Slots { .. })));
-    let chunk = KeptChunk { tree: 0, slot: 0, tag: 1, overflow: false, elements: vec![0; 256] };
+    let chunk = KeptChunk { tree: 0, slot: 0, tag: 1, overflow: None, elements: vec![0; 256] };
     for wrong in [chunk.clone(), KeptChunk { tree: 1, ..chunk.clone() }, KeptChunk { slot: 8, ..chunk }] {
         assert!(matches!(endpoint.take_over(&[wrong]), Err(ChangeError::Copy { .. })));
     }
@@ -175,6 +175,9 @@ fn an_overflow_is_handed_over_as_an_overflow() {
     network.run(SECOND, |network| !network.completed[0].is_empty());
     assert_eq!(network.change(), 1);
     for completed in &network.completed {
-        assert!(matches!(completed[0].result, Err(OperationError::Overflow { first: 0, last: 9, .. })));
+        assert!(matches!(
+            completed[0].result,
+            Err(OperationError::Overflow { index: 0, sum: 0x8000_0000, .. })
+        ));
     }
 }

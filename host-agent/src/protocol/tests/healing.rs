@@ -44,8 +44,8 @@ fn drawn(rng: &mut Rng) -> Plan {
 fn tensors(rng: &mut Rng, plan: &Plan, nonfinite: bool) -> super::Plan {
     let lens: Vec<_> = (0..1 + rng.below(4)).map(|_| rng.below(1500) as usize).collect();
     let tensor = |rng: &mut Rng, len| match plan.format {
-        Format::Bfp16 => wild_f32(rng, len, nonfinite),
         Format::I32 => mild_i32(rng, len),
+        _ => wild_f32(rng, len, nonfinite),
     };
     (0..plan.hosts.len()).map(|_| lens.iter().map(|len| tensor(rng, *len)).collect()).collect()
 }
@@ -81,13 +81,13 @@ fn any_single_loss_heals() {
         (&[None, Some(0), Some(1)], &[0, 1, 2]),
     ];
     for (parents, hosts) in shapes {
-        for format in Format::ALL {
+        for format in [Format::I32, Format::Bfp16] {
             let mut plan = Plan::star(hosts.len(), format);
             (plan.parents, plan.hosts, plan.slots) = (parents.to_vec(), hosts.to_vec(), 2);
             let mut rng = Rng::new(11);
             let tensor = |rng: &mut Rng| match format {
-                Format::Bfp16 => wild_f32(rng, 600, true),
                 Format::I32 => mild_i32(rng, 300),
+                _ => wild_f32(rng, 600, true),
             };
             let tensors: super::Plan =
                 hosts.iter().map(|_| vec![tensor(&mut rng), tensor(&mut rng)]).collect();

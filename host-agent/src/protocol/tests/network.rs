@@ -226,6 +226,10 @@ impl Network {
         }
     }
 
+    pub(super) fn format(&self) -> Format {
+        self.plan.format
+    }
+
     pub(super) fn chunk_words(&self) -> u8 {
         self.plan.chunk_words
     }

@@ -211,12 +211,12 @@ fn guard(format: Format, world: usize) -> u8 {
 /// Data that tell rank and sequence: no other set of contributions has the same sum.
 fn contribution(format: Format, to: Place, rank: usize, sequence: u32, operation: Operation) -> Message {
     let mut lanes = vec![0; format.lanes_per_word()];
-    lanes[rank] = sequence as i32;
+    lanes[rank] = i64::from(sequence);
     lanes[20] = 1;
-    lanes[21] = -(10i32.pow(rank as u32));
+    lanes[21] = -(10i64.pow(rank as u32));
     let mut encoded = Encoded::at(EXP_BIAS);
     match operation {
-        Operation::Overflowing => lanes[22] = i32::MAX,
+        Operation::Overflowing => lanes[22] = i32::MAX.into(),
         Operation::NotFinite if rank == 1 => encoded = Encoded::NONFINITE,
         Operation::FarApart if rank == 1 => encoded = Encoded::at(EXP_BIAS + 30),
         _ => {}

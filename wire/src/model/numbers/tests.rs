@@ -19,7 +19,7 @@ fn exact(mantissa: impl Into<BigInt>, exponent: u16) -> BigInt {
 #[derive(Debug, Clone)]
 struct Block {
     exponent: u16,
-    mantissas: Vec<i32>,
+    mantissas: Vec<i64>,
 }
 
 impl Block {
@@ -37,13 +37,13 @@ impl Block {
 /// all sizes, extremes included.
 fn blocks(ranks: std::ops::RangeInclusive<usize>, spread: i32) -> impl Strategy<Value = Vec<Block>> {
     let lane = prop_oneof![
-        3 => -32767..=32767i32,
-        2 => -300..=300i32,
+        3 => -32767..=32767i64,
+        2 => -300..=300i64,
         1 => prop_oneof![Just(32767), Just(-32767), Just(0), Just(1), Just(-1), Just(16384), Just(-16384)],
     ];
     let block = (0..=spread, prop::bool::weighted(0.15), prop::collection::vec(lane, 128));
     (-149..=114 - spread, prop::collection::vec(block, ranks)).prop_map(|(lowest, blocks)| {
-        let block = |(above, zero, mantissas): (i32, bool, Vec<i32>)| {
+        let block = |(above, zero, mantissas): (i32, bool, Vec<i64>)| {
             if zero {
                 Block { exponent: 0, mantissas: vec![0; 128] }
             } else {
@@ -269,7 +269,7 @@ fn the_shift_is_the_smallest_that_fits() {
 
 #[test]
 fn i32_sums_fit_or_overflow() {
-    let word = |value| Block { exponent: EXP_BIAS, mantissas: vec![value; 64] };
+    let word = |value: i32| Block { exponent: EXP_BIAS, mantissas: vec![value.into(); 64] };
     let sum = |values: &[i32]| {
         let blocks: Vec<Block> = values.iter().map(|value| word(*value)).collect();
         let result = sum(Format::I32, 0, &blocks);
@@ -338,7 +338,7 @@ proptest! {
     ) {
         let format = Format::I32;
         // Sums of small numbers fit, of large ones rarely do.
-        let block = |lanes: &Vec<i32>| Block { exponent: EXP_BIAS, mantissas: lanes.iter().map(|lane| lane >> shrink).collect() };
+        let block = |lanes: &Vec<i32>| Block { exponent: EXP_BIAS, mantissas: lanes.iter().map(|lane| i64::from(lane >> shrink)).collect() };
         let blocks: Vec<Block> = ranks.iter().map(block).collect();
         let exact: Vec<i128> = (0..64).map(|lane| blocks.iter().map(|block| i128::from(block.mantissas[lane])).sum()).collect();
         let fits = exact.iter().all(|sum| i32::try_from(*sum).is_ok());

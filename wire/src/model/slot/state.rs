@@ -150,10 +150,14 @@ impl Slot {
             ChildKind::Host => {
                 (numbers::narrow_plane(format, plane, words), numbers::narrow_bias(format), config.guard)
             }
-            ChildKind::Switch => (numbers::wide_plane(format, words), i128::from(header.bias), 0),
+            ChildKind::Switch => {
+                let bias = numbers::wide_bias(format, header.bias, header.contributions);
+                (numbers::wide_plane(format, words), bias, 0)
+            }
         };
         let (exp_max, exp_min) = (header.exp_max, header.exp_min);
-        self.sums[plane].add(config.guard, &Addend { exp_max, exp_min, bias, places, lanes: &lanes });
+        let addend = Addend { exp_max, exp_min, bias, places, lanes: &lanes };
+        self.sums[plane].combine(format, config.guard, &addend);
     }
 
     fn is_full(&self, config: &TreeConfig) -> bool {

@@ -1,7 +1,7 @@
 //! Single rows of the table, by packets; the exhaustive check of their interplay is `model::check`.
 
 use super::*;
-use crate::format::{Encoded, int32};
+use crate::format::{Encoded, integer};
 use crate::packet::{EXP_BIAS, NO_EXP_MAX, NO_EXP_MIN, WORD_BYTES};
 
 const TREE: u16 = 5;
@@ -35,14 +35,15 @@ fn inner() -> SwitchModel {
 
 fn integers(value: i32, words: u8) -> Vec<u8> {
     let mut bytes = vec![0; usize::from(words) * WORD_BYTES];
-    int32::encode(&vec![value; usize::from(words) * int32::LANES], &mut bytes).unwrap();
+    let lanes = vec![value; usize::from(words) * Format::I32.lanes_per_word()];
+    integer::encode(Format::I32, &lanes, &mut bytes, i64::from).unwrap();
     bytes
 }
 
 /// The first element of a packet's words.
 fn first(sent: &Sent) -> i32 {
     let mut value = [0];
-    int32::decode(&sent.words, &mut value).unwrap();
+    integer::decode(Format::I32, &sent.words, &mut value, |first, value| *first = value as i32).unwrap();
     value[0]
 }
 

@@ -1,4 +1,4 @@
-"""bfp16 as docs/number-formats.md defines it, in numpy: an oracle written apart from the switches and the agents.
+"""bfp8 and bfp16 as docs/number-formats.md defines them, in numpy: an oracle written apart from switches and agents.
 
 Encodes every rank's block, sums the mantissas exactly, rounds once, decodes: the bits that every rank must receive.
 """
@@ -10,53 +10,52 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-LANE_BITS = 16
-ELEMENTS_PER_WORD = 128
+WORD_BITS = 2048
 LEAST_EXPONENT = -149
-LARGEST_MANTISSA = 32767
 
 Floats = NDArray[np.float32]
 
 
-def guard_bits(world: int) -> int:
-    """G: how far apart exponents may be for a sum to be exact in 32-bit lanes."""
-    return max(0, min(LANE_BITS - 1, LANE_BITS - (world - 1).bit_length()))
+def guard_bits(world: int, lane_bits: int = 16) -> int:
+    """G: how far apart exponents may be for a sum to be exact in lanes of twice as many bits."""
+    return max(0, min(lane_bits - 1, lane_bits - (world - 1).bit_length()))
 
 
-def allreduce(inputs: Sequence[Floats], chunk_words: int) -> Floats:
+def allreduce(inputs: Sequence[Floats], chunk_words: int, lane_bits: int = 16) -> Floats:
     """The sum over ranks, chunk by chunk, as every rank receives it. Finite inputs of one length."""
-    length = chunk_words * ELEMENTS_PER_WORD
+    length = chunk_words * WORD_BITS // lane_bits
     parts = [
-        sum_blocks([values[start : start + length] for values in inputs]) for start in range(0, len(inputs[0]), length)
+        sum_blocks([values[start : start + length] for values in inputs], lane_bits)
+        for start in range(0, len(inputs[0]), length)
     ]
     return np.concatenate(parts) if parts else np.zeros(0, np.float32)
 
 
-def sum_blocks(blocks: Sequence[Floats]) -> Floats:
+def sum_blocks(blocks: Sequence[Floats], lane_bits: int = 16) -> Floats:
     """One chunk."""
-    guard = guard_bits(len(blocks))
-    exponents = [exponent for block in blocks if (exponent := block_exponent(block)) is not None]
+    guard = guard_bits(len(blocks), lane_bits)
+    exponents = [exponent for block in blocks if (exponent := block_exponent(block, lane_bits)) is not None]
     if not exponents:
         return np.zeros(len(blocks[0]), np.float32)
     largest, smallest = max(exponents), min(exponents)
     total = np.zeros(len(blocks[0]), np.int64)
     for block in blocks:
-        exponent = block_exponent(block)
+        exponent = block_exponent(block, lane_bits)
         if exponent is None:
             continue
         # Too far apart: the switches flag it, and all repeat the chunk at the largest exponent.
         exponent = largest if largest - smallest > guard else exponent
         total += mantissas(block, exponent) << (guard - (largest - exponent))
-    return round_once(total, largest - guard)
+    return round_once(total, largest - guard, lane_bits)
 
 
-def block_exponent(block: Floats) -> int | None:
-    """The smallest e >= -149 for which every |round(x / 2^e)| <= 32767; None for a block of zeros."""
+def block_exponent(block: Floats, lane_bits: int = 16) -> int | None:
+    """The smallest e >= -149 for which every |round(x / 2^e)| < 2^(w-1); None for a block of zeros."""
     peak = float(np.max(np.abs(block.astype(np.float64)), initial=0.0))
     if peak == 0.0:
         return None
-    exponent = max(LEAST_EXPONENT, int(np.frexp(peak)[1]) - LANE_BITS)
-    while abs(int(np.rint(np.ldexp(peak, -exponent)))) > LARGEST_MANTISSA:
+    exponent = max(LEAST_EXPONENT, int(np.frexp(peak)[1]) - lane_bits)
+    while abs(int(np.rint(np.ldexp(peak, -exponent)))) >= 1 << (lane_bits - 1):
         exponent += 1
     return exponent
 
@@ -67,12 +66,12 @@ def mantissas(block: Floats, exponent: int) -> NDArray[np.int64]:
     return rounded
 
 
-def round_once(total: NDArray[np.int64], exponent: int) -> Floats:
-    """What the root does: lanes of 32 bits to 16, with the exponent that keeps most bits."""
+def round_once(total: NDArray[np.int64], exponent: int, lane_bits: int = 16) -> Floats:
+    """What the root does: lanes of 2w bits to w, with the exponent that keeps most bits."""
     magnitude = np.where(total >= 0, total, -total - 1)
-    judged = magnitude + ((magnitude + (1 << (LANE_BITS - 1))) >> LANE_BITS)
+    judged = magnitude + ((magnitude + (1 << (lane_bits - 1))) >> lane_bits)
     bits = int(np.bitwise_or.reduce(judged)).bit_length()
-    shift = max(0, bits - (LANE_BITS - 1))
+    shift = max(0, bits - (lane_bits - 1))
     # Below 2^53 the division by a power of two is exact, so rint rounds once, ties to even.
     mantissa = np.rint(np.ldexp(total.astype(np.float64), -shift))
     result: Floats = np.ldexp(mantissa, exponent + shift).astype(np.float32) + np.float32(0.0)
