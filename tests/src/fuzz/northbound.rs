@@ -16,7 +16,7 @@ use tonic::{Code, Status};
 
 use super::{Target, parts, pieces};
 
-pub(super) const TARGET: Target = Target { name: "northbound", run, seeds, words: WORDS, usual: 2000 };
+pub(super) const TARGET: Target = Target { name: "northbound", run, seeds, words: WORDS, usual: 200 };
 
 const WORDS: &[&[u8]] = &[
     b"10.0.0.1",
@@ -72,7 +72,7 @@ fn world() -> &'static World {
 fn inventory(switch: std::net::SocketAddr) -> Inventory {
     let mut text =
         format!("listen: ['127.0.0.1:0']\nswitches: [{{name: s1, target: '{switch}', device_id: 1}}]\n");
-    text += "trees: {slots_per_tree: 16, leave_linger_ms: 20}\nhosts:\n";
+    text += "trees: {slots_per_tree: 16, leave_linger_ms: 20}\nfailure: {attach_grace_ms: 5, report_timeout_ms: 20, patience_ms: 50}\nhosts:\n";
     for host in 1..=3 {
         text += &format!(
             "  - {{name: h{host}, address: 10.0.0.{host}, mac: '02:00:00:00:00:0{host}', switch: s1, port: {host}}}\n"
