@@ -19,6 +19,10 @@ use crate::socket::{BatchSocket, wait};
 /// comes twice.
 const RETRY: Duration = Duration::from_millis(250);
 
+/// Between two looks at what has come in, so that packets come and go in batches, as they do at a network card that moderates its
+/// interrupts. Short beside the time that a switch takes for the packets in flight.
+const MODERATION: Duration = Duration::from_micros(100);
+
 /// What the switch under test is in its tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -114,6 +118,7 @@ pub(crate) fn run(load: &Load, interfaces: &[String], warm_up: Duration, time: D
         socket.send(child.frames.iter().flatten().map(Vec::as_slice))?;
     }
     let mut due: Vec<u32> = Vec::with_capacity(64);
+    let mut ready = vec![false; sockets.len()];
     loop {
         let now = Instant::now();
         if measured_from.is_none() && now - begin >= warm_up {
@@ -127,7 +132,8 @@ pub(crate) fn run(load: &Load, interfaces: &[String], warm_up: Duration, time: D
                 return Ok(Rate { packets_per_s: packets / seconds, repeats });
             }
         }
-        if !wait(&sockets, RETRY)? {
+        std::thread::sleep(MODERATION);
+        if !wait(&sockets, &mut ready, RETRY)? {
             // Lost in a full queue: everything outstanding again.
             repeats += 1;
             anyhow::ensure!(repeats < 8 || finished > 0, "the switch answers nothing");
@@ -137,6 +143,9 @@ pub(crate) fn run(load: &Load, interfaces: &[String], warm_up: Duration, time: D
             continue;
         }
         for (index, child) in children.iter_mut().enumerate() {
+            if !ready[index] {
+                continue;
+            }
             let got = sockets[index].receive()?;
             due.clear();
             for frame in (0..got).map(|i| sockets[index].frame(i)) {
@@ -148,7 +157,7 @@ pub(crate) fn run(load: &Load, interfaces: &[String], warm_up: Duration, time: D
             let frames = due.iter().flat_map(|slot| &child.frames[*slot as usize]).map(Vec::as_slice);
             sockets[index].send(frames)?;
         }
-        if load.role == Role::Leaf {
+        if load.role == Role::Leaf && ready[load.children] {
             let got = sockets[load.children].receive()?;
             due.clear();
             for frame in (0..got).map(|i| sockets[load.children].frame(i)) {

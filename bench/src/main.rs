@@ -7,6 +7,7 @@
 mod generator;
 mod report;
 mod rig;
+mod scheduling;
 mod socket;
 
 use std::net::Ipv4Addr;
@@ -40,7 +41,7 @@ struct Arguments {
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
     children: u8,
     /// Slots that each child keeps busy.
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u8).range(1..=64))]
     slots: u8,
     /// Measure this switch alone: bmv2 or embedded.
     #[arg(long, env = "SWITCH")]
@@ -75,6 +76,7 @@ fn main() -> Result<()> {
         available.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
         arguments.only
     );
+    scheduling::in_batches().context("choosing the scheduling policy")?;
     let rates = in_fresh_namespace(|| measure(&arguments, &cases))
         .context("making a network namespace takes root")??;
 

@@ -131,15 +131,18 @@ impl BatchSocket {
     }
 }
 
-/// Waits until one of the sockets can be read; false after the time.
-pub(crate) fn wait(sockets: &[BatchSocket], time: Duration) -> io::Result<bool> {
+/// Waits until one of the sockets can be read and marks which can; false after the time.
+pub(crate) fn wait(sockets: &[BatchSocket], ready: &mut [bool], time: Duration) -> io::Result<bool> {
     let mut waits: Vec<libc::pollfd> = sockets
         .iter()
         .map(|socket| libc::pollfd { fd: socket.fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
         .collect();
     // SAFETY: pointer and length are those of a mutable vector that outlives the call.
-    let ready = unsafe {
+    let count = unsafe {
         libc::poll(waits.as_mut_ptr(), waits.len() as libc::nfds_t, time.as_millis() as libc::c_int)
     };
-    if ready < 0 { Err(io::Error::last_os_error()) } else { Ok(ready > 0) }
+    for (ready, wait) in ready.iter_mut().zip(&waits) {
+        *ready = wait.revents != 0;
+    }
+    if count < 0 { Err(io::Error::last_os_error()) } else { Ok(count > 0) }
 }
