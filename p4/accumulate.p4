@@ -80,10 +80,11 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t, 
     // For formats of sort keys: the larger of each two lanes. Both stand in the low halves of wide lanes; `above` is the bit above
     // each, which survives the subtraction where the accumulator's is not smaller. Borrows two words that only the rounding uses.
 #define LARGER(plane, value) \
-        plane.read(sum, meta.index); \
         meta.to_offset = value; \
+        plane.read(sum, meta.index); \
         meta.magnitudes = ((sum | above) - meta.to_offset) & above; \
         meta.magnitudes = meta.magnitudes - (meta.magnitudes >> lane_bits); \
+        plane.read(sum, meta.index); \
         sum = meta.to_offset ^ ((sum ^ meta.to_offset) & meta.magnitudes); \
         plane.write(meta.index, sum);
     @name(".keep_largest")

@@ -36,6 +36,8 @@ control Reduction(inout headers_t hdr, inout metadata_t meta, inout standard_met
         FOR_EACH_HEADER(OP)
 #undef OP
         hdr.inca.words = 0;
+        hdr.udp.length = UDP_BYTES + INCA_BYTES;
+        hdr.ipv4.total_length = IPV4_BYTES + UDP_BYTES + INCA_BYTES;
     }
 
     action load_sum() {
@@ -153,10 +155,8 @@ control Reduction(inout headers_t hdr, inout metadata_t meta, inout standard_met
 
     // What every packet of the switch's own looks like; its receiver's addresses come in the egress.
     action renew_headers() {
-        hdr.udp.length          = UDP_BYTES + INCA_BYTES + ((bit<16>)hdr.inca.words << WORD_BYTES_LOG2);
         hdr.udp.src_port        = INCA_UDP_PORT;
         hdr.udp.checksum        = 0;
-        hdr.ipv4.total_length   = hdr.udp.length + IPV4_BYTES;
         hdr.ipv4.diffserv       = 0;
         hdr.ipv4.identification = 0;
         hdr.ipv4.fragment       = 0;

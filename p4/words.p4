@@ -24,11 +24,13 @@ header words_1_t { word_t w0; }
 
 // OP(part, k) for each word of the packet in order: word k of the header hdr.low_<part>.
 #define FOR_EACH_WORD(OP) \
-    if (hdr.low_16.isValid()) { \
-        OP(16, 0) OP(16, 1) OP(16, 2) OP(16, 3) OP(16, 4) OP(16, 5) OP(16, 6) OP(16, 7) \
-        OP(16, 8) OP(16, 9) OP(16, 10) OP(16, 11) OP(16, 12) OP(16, 13) OP(16, 14) OP(16, 15) \
+    if (hdr.inca.words >= 8) { \
+        if (hdr.low_16.isValid()) { \
+            OP(16, 0) OP(16, 1) OP(16, 2) OP(16, 3) OP(16, 4) OP(16, 5) OP(16, 6) OP(16, 7) \
+            OP(16, 8) OP(16, 9) OP(16, 10) OP(16, 11) OP(16, 12) OP(16, 13) OP(16, 14) OP(16, 15) \
+        } \
+        if (hdr.low_8.isValid()) { OP(8, 0) OP(8, 1) OP(8, 2) OP(8, 3) OP(8, 4) OP(8, 5) OP(8, 6) OP(8, 7) } \
     } \
-    if (hdr.low_8.isValid()) { OP(8, 0) OP(8, 1) OP(8, 2) OP(8, 3) OP(8, 4) OP(8, 5) OP(8, 6) OP(8, 7) } \
     if (hdr.low_4.isValid()) { OP(4, 0) OP(4, 1) OP(4, 2) OP(4, 3) } \
     if (hdr.low_2.isValid()) { OP(2, 0) OP(2, 1) } \
     if (hdr.low_1.isValid()) { OP(1, 0) } \

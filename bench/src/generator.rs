@@ -173,7 +173,7 @@ pub(crate) fn run(load: &Load, interfaces: &[String], warm_up: Duration, time: D
 impl Child {
     /// If the frame is the awaited result of a slot: that slot, its frames now those of the next sequence.
     fn advance(&mut self, frame: &[u8]) -> Option<u32> {
-        let packet = Packet::new_checked(frame.get(OUTER_LEN..)?).ok()?;
+        let packet = headers(frame)?;
         if packet.opcode() != Ok(Opcode::Result) {
             return None;
         }
@@ -188,6 +188,11 @@ impl Child {
         }
         Some(slot)
     }
+}
+
+/// The reduction header of a received frame, whose words have been left with the kernel.
+fn headers(frame: &[u8]) -> Option<Packet<&[u8]>> {
+    (frame.len() >= OUTER_LEN + HEADER_LEN).then(|| Packet::new_unchecked(&frame[OUTER_LEN..]))
 }
 
 fn set_sequence(frame: &mut [u8], sequence: u32) {
@@ -271,7 +276,7 @@ impl Parent {
 
     /// If the frame completes a slot's sum: that slot, its frame now that sequence's result.
     fn absorb(&mut self, frame: &[u8]) -> Option<u32> {
-        let packet = Packet::new_checked(frame.get(OUTER_LEN..)?).ok()?;
+        let packet = headers(frame)?;
         if packet.opcode() != Ok(Opcode::Partial) {
             return None;
         }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// Frames per system call.
 const BATCH: usize = 64;
-/// Room for a jumbo frame.
-const FRAME_ROOM: usize = 9728;
+/// How much of a frame is received: all headers. The rest would only be copied.
+const FRAME_ROOM: usize = 128;
 /// Linux's `PACKET_IGNORE_OUTGOING`.
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
@@ -89,12 +89,12 @@ impl BatchSocket {
             return if error.kind() == io::ErrorKind::WouldBlock { Ok(0) } else { Err(error) };
         }
         for (length, header) in self.lengths.iter_mut().zip(&headers[..got as usize]) {
-            *length = header.msg_len as usize;
+            *length = (header.msg_len as usize).min(FRAME_ROOM);
         }
         Ok(got as usize)
     }
 
-    /// Frame `index` of the batch received last.
+    /// Frame `index` of the batch received last, its headers at least.
     pub(crate) fn frame(&self, index: usize) -> &[u8] {
         &self.buffers[index * FRAME_ROOM..][..self.lengths[index]]
     }
