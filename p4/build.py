@@ -109,7 +109,7 @@ def main() -> None:
         Program(baselines / "tuned" / "tuned.p4", baselines / "tuned" / "compiled", NO_COPY_PROPAGATION),
     ]
     if arguments.plain:
-        Program(HERE / "inca.p4", arguments.plain, NO_COPY_PROPAGATION, fused=False).build()
+        Program(HERE / "inca.p4", arguments.plain.resolve(), NO_COPY_PROPAGATION, fused=False).build()
         return
     if not arguments.check:
         if not shutil.which(COMPILER):

@@ -8,7 +8,8 @@ registers in them too, as arguments. So, in actions:
   `use of R[i]`, where T is a local variable of the program that nothing else reads;
 * masks that change nothing, because the value is narrower anyway or because it is cut where it is stored, go.
 
-Nothing is moved across another effect: the order of reads and writes stays. `tests/` runs packets through both forms.
+Nothing is moved across another effect: the order of reads and writes stays. The golden tests run packets through both
+forms.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -274,6 +275,20 @@ def p4_fresh(tier: Tier) -> None:
     tier.cases.append(Case("p4/build.py --check", PASSED if done.code == 0 else FAILED, last_lines(done.output)))
 
 
+def p4_plain(tier: Tier) -> None:
+    """Whether the program as p4c leaves it, without p4/fuse.py, sends the same for the recorded frames."""
+    name = "the program as p4c leaves it sends the same"
+    if not shutil.which("p4c-bm2-ss"):
+        tier.cases.append(Case(name, SKIPPED, "p4c-bm2-ss not found"))
+        return
+    folder = TARGET / "p4-plain"
+    done = run([PYTHON, "p4/build.py", "--plain", str(folder)], 600, "golden-plain-p4")
+    if done.code == 0:
+        command = ["cargo", "test", "-p", "inca-tests", "--test", "golden_bmv2"]
+        done = run(command, BUILD_LIMIT, "golden-plain", env={"INCA_COMPILED": str(folder)})
+    tier.cases.append(Case(name, PASSED if done.code == 0 else FAILED, last_lines(done.output)))
+
+
 def pytest(tier: Tier, label: str, paths: Sequence[str], limit: float, prefix: Sequence[str] = ()) -> None:
     """Runs pytest on files that exist; verdicts come from its XML report."""
     present = [path for path in paths if (ROOT / path).exists()]
@@ -331,7 +346,7 @@ def python_net(tier: Tier) -> None:
 SUITES: dict[str, list[Callable[[Tier], None]]] = {
     "unit": [doc_tests, python_unit],
     "property": [],
-    "golden": [p4_fresh],
+    "golden": [p4_fresh, p4_plain],
     "diff": [],
     "net": [python_net],
 }
