@@ -19,7 +19,7 @@ setup: ## install Debian's packages and the Python tools (needs root for the pac
 	@sh mininet/setup.sh
 
 build: ## build the programs (release) into target/release
-	cargo build --release --workspace --bins
+	cargo build --release -p inca-switch -p inca-controller -p inca-host-agent --bins
 
 p4: ## compile p4/ into p4/compiled/ (needs p4c)
 	@if command -v p4c-bm2-ss >/dev/null; then $(PYTHON) p4/build.py; \

@@ -34,6 +34,13 @@ EXIT_USAGE = 2
 DEFAULT_TIME_LIMIT = 600.0
 
 
+def at_least_one(text: str) -> int:
+    """An argument that counts something."""
+    if not (text.isdecimal() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of at least 1")
+    return int(text)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Parses the arguments and runs the command."""
     # An ordinary user's PATH has no folder for administration, where nft and tc are.
@@ -92,10 +99,10 @@ def parser() -> argparse.ArgumentParser:
     recovery.add_argument("--json", action="store_true", help="print the report as JSON instead of a table")
 
     demo = add_network_command(commands, "demo", "trains on eight workers, sweeps sizes, counts bytes", run_demo)
-    demo.add_argument("--steps", type=int, default=60, help="training steps (default: 60)")
+    demo.add_argument("--steps", type=at_least_one, default=60, help="training steps (default: 60)")
 
     formats = add_network_command(commands, "train-formats", "trains over every number format", run_train_formats)
-    formats.add_argument("--steps", type=int, default=60, help="training steps (default: 60)")
+    formats.add_argument("--steps", type=at_least_one, default=60, help="training steps (default: 60)")
     formats.add_argument("--json", action="store_true", help="print the report as JSON")
 
     tests = commands.add_parser("pytest", help="pytest inside fresh namespaces (other arguments are pytest's)")
@@ -195,7 +202,7 @@ def emulate(
         print(f"inca-net: {problem}", file=sys.stderr)
         return 1
     from .emulation import Emulation, Settings
-    from .nodes import ROOT, MissingProgramError
+    from .nodes import ROOT, MissingProgramError, programs_path
     from .processes import ComponentError, JobError
 
     name = arguments.name or network.name
@@ -212,6 +219,9 @@ def emulate(
     except (ValueError, MissingProgramError) as error:
         print(f"inca-net: {error}", file=sys.stderr)
         return EXIT_USAGE
+
+    # The hosts' shells and Mininet's command line inherit it.
+    os.environ["PATH"] = programs_path()
 
     def inside() -> int:
         started = time.monotonic()

@@ -53,6 +53,9 @@ pub(crate) fn run(args: &AllreduceArgs) -> Result<(), Failure> {
             "--check needs generated tensors: with --input no rank knows the others' elements".to_owned(),
         ));
     }
+    if let Some(path) = &args.output {
+        data::check_writable(path, dtype)?;
+    }
     let (input, layout) = input(args, dtype)?;
     let (count, bytes) = (input.len(), dtype.bytes_for(input.len()) as u64);
 

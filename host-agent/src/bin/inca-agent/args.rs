@@ -155,7 +155,7 @@ pub(crate) struct AllreduceArgs {
     #[arg(long, value_enum, num_args = 0..=1, default_value_t = CheckArg::None, default_missing_value = "full")]
     pub(crate) check: CheckArg,
     /// Repeat the operation this often
-    #[arg(long, default_value_t = 1, value_name = "TIMES")]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "TIMES")]
     pub(crate) repeat: u32,
 }
 

@@ -91,6 +91,14 @@ pub(crate) fn read(path: &Path, dtype: Dtype) -> Result<(Tensor, Layout), Failur
 fn read_npy(bytes: &[u8], dtype: Dtype) -> Result<(Tensor, Layout), String> {
     let file = npyz::NpyFile::new(bytes).map_err(|error| format!("not a NumPy array: {error}"))?;
     let layout = Layout { shape: file.shape().to_vec(), order: file.order() };
+    let dimensions = layout.shape.iter().filter(|length| **length > 1).count();
+    if layout.order == npyz::Order::Fortran && dimensions > 1 {
+        // Elements meet by their place in memory, so ranks of different orders would add the wrong ones.
+        return Err(format!(
+            "the array of shape {:?} lies in Fortran order, and ranks' elements meet in C order: save numpy.ascontiguousarray(array)",
+            layout.shape
+        ));
+    }
     let given = file.dtype().descr();
     let wrong = |error| format!("elements are {given}, not {dtype} as --dtype says: {error}");
     let tensor = match dtype {
@@ -107,6 +115,20 @@ fn read_npy(bytes: &[u8], dtype: Dtype) -> Result<(Tensor, Layout), String> {
         }
     };
     Ok((tensor, layout))
+}
+
+/// Refuses a file that could not be written in the end, before anything is summed.
+pub(crate) fn check_writable(path: &Path, dtype: Dtype) -> Result<(), Failure> {
+    let failure =
+        |reason: String| Failure::File { what: "writing", path: path.display().to_string(), reason };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        return Err(failure(format!("there is no folder {}", folder.display())));
+    }
+    if is_npy(path) && matches!(dtype, Dtype::Bf16 | Dtype::F8E4M3 | Dtype::F8E5M2 | Dtype::I4) {
+        return Err(failure(format!("NumPy has no {dtype}: name the file otherwise to get raw bytes")));
+    }
+    Ok(())
 }
 
 /// Writes a NumPy array (.npy) of this layout or raw little-endian elements.
@@ -156,12 +178,15 @@ mod tests {
     fn arrays_come_back_in_their_shape() {
         for dtype in [Dtype::F32, Dtype::F16, Dtype::I8, Dtype::I16, Dtype::I32, Dtype::I64, Dtype::U8] {
             let tensor = generate(dtype, 1, 0, 2, 0..24);
-            for order in [npyz::Order::C, npyz::Order::Fortran] {
-                let layout = Layout { shape: vec![2, 3, 4], order };
+            for (shape, order) in [(vec![2, 3, 4], npyz::Order::C), (vec![1, 24], npyz::Order::Fortran)] {
+                let layout = Layout { shape, order };
                 let bytes = npy(&tensor, &layout).unwrap();
                 let (read, read_layout) = read_npy(&bytes, dtype).unwrap();
                 assert_eq!((read, read_layout), (tensor.clone(), layout));
             }
+            let fortran = Layout { shape: vec![2, 12], order: npyz::Order::Fortran };
+            let error = read_npy(&npy(&tensor, &fortran).unwrap(), dtype).unwrap_err();
+            assert!(error.contains("Fortran") && error.contains("[2, 12]"), "{error}");
         }
         let bytes = npy(&generate(Dtype::F32, 1, 0, 2, 0..8), &Layout::flat(8)).unwrap();
         let error = read_npy(&bytes, Dtype::I32).unwrap_err();
