@@ -131,7 +131,8 @@ fn p2_only_installed_packets_touch_a_slot() {
     assert_eq!(event(&mut switch, 3, Header { generation: 9, slot: 9, ..good }), Event::NotAdmitted);
     assert_eq!(event(&mut switch, 1, good), Event::NotAdmitted);
     assert_eq!(event(&mut switch, 2, Header { member: 2, ..good }), Event::NotAdmitted);
-    assert_eq!(event(&mut switch, 2, header(Opcode::Result, 1, 1)), Event::NotAdmitted);
+    assert_eq!(event(&mut switch, 2, header(Opcode::Result, PARENT_MEMBER, 1)), Event::NotAdmitted);
+    assert_eq!(event(&mut switch, 2, header(Opcode::Result, 1, 1)), Event::BadOpcode);
     assert_eq!(event(&mut switch, 2, Header { opcode: Opcode::Partial, plane: 0, ..good }), Event::BadOpcode);
     assert_eq!(event(&mut switch, 2, Header { opcode: Opcode::ProbeReply, ..good }), Event::BadOpcode);
     assert_eq!(event(&mut switch, 2, Header { plane: 0, ..good }), Event::BadOpcode);
