@@ -170,22 +170,30 @@ class Fuser:
     def fuse_action(self, action: Node, temporaries: set[str]) -> None:
         """Puts values of temporaries where they are used, in the next primitive."""
         primitives = action["primitives"]
-        removed = True
-        while removed:
-            removed = False
+        targets = jump_targets(action)
+        index = 0
+        while index < len(primitives) - 1:
+            target = self.fusible(action, index, temporaries, targets)
+            if target is None:
+                index += 1
+                continue
+            substitute(primitives[index + 1], target, defined_value(primitives[index]))
+            remove(action, index)
             targets = jump_targets(action)
-            for index in range(len(primitives) - 1):
-                target, user = defines(primitives[index]), primitives[index + 1]
-                if target not in temporaries or index + 1 in targets:
-                    continue
-                if list(reads(user)).count(target) != 1 or not takes_expressions(user, target):
-                    continue
-                if defines(user) != target and self.read_later(action, index + 2, target, targets):
-                    continue
-                substitute(user, target, defined_value(primitives[index]))
-                remove(action, index)
-                removed = True
-                break
+            # What is before may now be next to its use.
+            index = max(index - 1, 0)
+
+    def fusible(self, action: Node, index: int, temporaries: set[str], targets: set[int]) -> str | None:
+        """The temporary that the primitive sets and only the next one uses, once, where an expression may stand."""
+        primitives = action["primitives"]
+        target, user = defines(primitives[index]), primitives[index + 1]
+        if target is None or target not in temporaries or index + 1 in targets:
+            return None
+        if list(reads(user)).count(target) != 1 or not takes_expressions(user, target):
+            return None
+        if defines(user) != target and self.read_later(action, index + 2, target, targets):
+            return None
+        return target
 
     def read_later(self, action: Node, start: int, target: str, targets: set[int]) -> bool:
         """Whether the rest of the run of primitives reads the temporary before it is set again."""

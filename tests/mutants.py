@@ -37,36 +37,43 @@ class Mutant:
 
 
 MUTANTS = (
-    Mutant("slot bound off by one", "admission.p4", "hdr.inca.slot >= slots ||", "hdr.inca.slot > slots ||"),
+    Mutant("slot bound off by one", "slot.p4", "|| hdr.inca.slot >= slots ||", "|| hdr.inca.slot > slots ||"),
     Mutant(
         "older generations pass",
-        "admission.p4",
-        "hdr.inca.generation != generation",
-        "hdr.inca.generation > generation",
+        "slot.p4",
+        "(hdr.inca.generation != generation ||",
+        "(hdr.inca.generation > generation ||",
     ),
-    Mutant("format unchecked", "admission.p4", "hdr.inca.format != format || ", ""),
-    Mutant("room unchecked", "admission.p4", " || hdr.inca.words > words", ""),
-    Mutant("version unchecked", "admission.p4", "hdr.inca.version != INCA_VERSION", "hdr.inca.version == 0"),
-    Mutant("udp length unchecked", "admission.p4", " || hdr.udp.length != length - IPV4_BYTES", ""),
+    Mutant("format unchecked", "slot.p4", "|| hdr.inca.format != format ", ""),
+    Mutant("room unchecked", "slot.p4", " || hdr.inca.words > words", ""),
+    Mutant("version unchecked", "slot.p4", "hdr.inca.version == INCA_VERSION", "hdr.inca.version != 0"),
+    Mutant("ip length unchecked", "slot.p4", "hdr.ipv4.total_length == hdr.udp.length + IPV4_BYTES", "true"),
     Mutant(
         "frame length unchecked",
-        "admission.p4",
-        "standard_metadata.packet_length != ETHERNET_BYTES + (bit<32>)length",
-        "false",
+        "slot.p4",
+        "standard_metadata.packet_length == (bit<32>)hdr.ipv4.total_length + ETHERNET_BYTES",
+        "true",
     ),
     Mutant(
-        "previous result is not replayed", "reduction.p4", "|| (!IS_DONE && hdr.inca.sequence + 1 == meta.sequence)", ""
+        "previous result is not replayed",
+        "slot.p4",
+        "|| (!IS_DONE && hdr.inca.sequence + 1 == OPERATION_SEQUENCE)",
+        "",
     ),
-    Mutant("tag unchecked", "reduction.p4", "hdr.inca.tag != meta.tag || ", ""),
-    Mutant("contributions of a result unchecked", "reduction.p4", " && hdr.inca.contributions == meta.world", ""),
+    Mutant("tag unchecked", "slot.p4", "hdr.inca.tag != OPERATION_TAG", "false"),
+    Mutant("contributions of a result unchecked", "slot.p4", " && hdr.inca.contributions == world", ""),
     Mutant(
-        "a host may count for several", "reduction.p4", "hdr.inca.contributions != 1", "hdr.inca.contributions == 0"
+        "a host may count for several",
+        "slot.p4",
+        "#define IS_SINGLE_host   (hdr.inca.contributions == 1)",
+        "#define IS_SINGLE_host   (hdr.inca.contributions != 0)",
     ),
+    Mutant("resends are not limited", "slot.p4", "- last_sent_at < resend_interval", "- last_sent_at < 0"),
     Mutant(
-        "resends are not limited",
-        "reduction.p4",
-        "- meta.resent_at < meta.resend_interval",
-        "- meta.resent_at < 0",
+        "a packet from another operation is the usual case",
+        "slot.p4",
+        "++ hdr.inca.tag ++ hdr.inca.words ++ hdr.inca.flags \\\n                && ",
+        "++ OPERATION_TAG ++ hdr.inca.words ++ hdr.inca.flags \\\n                && ",
     ),
     Mutant(
         "range off by one",
@@ -74,8 +81,8 @@ MUTANTS = (
         "meta.low.exp_max - meta.low.exp_min > meta.guard",
         "meta.low.exp_max - meta.low.exp_min > meta.guard + 1",
     ),
-    Mutant("mismatch keeps a tag", "reduction.p4", "hdr.inca.tag = 0;", "hdr.inca.tag = meta.tag;"),
-    Mutant("unknown flags pass", "reduction.p4", "hdr.inca.flags & ~FLAGS_OF_SENDERS != 0 || ", ""),
+    Mutant("mismatch keeps a tag", "reduction.p4", "hdr.inca.tag = 0;", "hdr.inca.tag = OPERATION_TAG;"),
+    Mutant("unknown flags pass", "slot.p4", "hdr.inca.flags & ~FLAGS_OF_SENDERS != 0 || ", ""),
     Mutant(
         "result of any plane",
         "reduction.p4",
@@ -89,7 +96,12 @@ MUTANTS = (
         "#define ROUNDED(word) (((T(word) + offset) >> shift) & low)",
     ),
     Mutant("result exponent ignores the shift", "round.p4", "- meta.guard + (bit<16>)shift", "- meta.guard"),
-    Mutant("sum keeps the last sender's time to live", "egress.p4", "hdr.ipv4.ttl = RESULT_TTL;", ""),
+    Mutant(
+        "sum keeps the last sender's time to live",
+        "reduction.p4",
+        "        hdr.ipv4.ttl            = RESULT_TTL;\n",
+        "",
+    ),
     Mutant("forwarding forgets the carry", "forwarding.p4", "sum[15:0] + (bit<16>)sum[16:16]", "sum[15:0]"),
 )
 

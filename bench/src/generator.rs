@@ -124,13 +124,13 @@ pub(crate) fn run(load: &Load, interfaces: &[String], warm_up: Duration, time: D
         if measured_from.is_none() && now - begin >= warm_up {
             measured_from = Some((now, finished));
         }
-        if let Some((from, before)) = measured_from {
-            if now - from >= time {
-                let counted = finished - before;
-                let seconds = (now - from).as_secs_f64();
-                let packets = counted as f64 * load.role.packets_per_sequence() as f64;
-                return Ok(Rate { packets_per_s: packets / seconds, repeats });
-            }
+        if let Some((from, before)) = measured_from
+            && now - from >= time
+        {
+            let counted = finished - before;
+            let seconds = (now - from).as_secs_f64();
+            let packets = counted as f64 * load.role.packets_per_sequence() as f64;
+            return Ok(Rate { packets_per_s: packets / seconds, repeats });
         }
         std::thread::sleep(MODERATION);
         if !wait(&sockets, &mut ready, RETRY)? {

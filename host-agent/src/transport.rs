@@ -10,6 +10,7 @@ mod call;
 mod driver;
 mod engine;
 mod interface;
+mod mailbox;
 mod socket;
 
 pub use call::AllreduceError;
@@ -19,6 +20,7 @@ pub use interface::{DataInterface, InterfaceError};
 pub(crate) use call::{Call, CallResult, LentTensor, block_on};
 pub(crate) use driver::{OnClosed, spawn};
 pub(crate) use engine::Engine;
+pub(crate) use mailbox::Mailbox;
 
 /// Binds the data socket of a job to a free port of the host's data-plane address.
 pub(crate) fn bind(address: std::net::Ipv4Addr) -> std::io::Result<std::net::UdpSocket> {

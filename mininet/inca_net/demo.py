@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 from .emulation import Emulation
-from .jobs import agent_command, run_perf
+from .jobs import agent_command, run_perf, start_training
 from .links import LinkBytes, link_bytes
-from .nodes import ROOT, find_binary, find_switch
+from .nodes import ROOT, find_switch
 from .processes import Job, require, wait_jobs
 from .training import export_digits
 
-WORKER = Path(__file__).with_name("demo_worker.py")
 REPORT = ROOT / "target" / "reports" / "demo.json"
 SECONDS = 110.0
 SWEEP_SECONDS = 240.0
@@ -53,29 +50,7 @@ def train(emulation: Emulation, steps: int, report: dict[str, Any]) -> bool:
     export_digits(data)
     print(f"\nTraining: {world} workers, {steps} steps on the digits data set; the gradients are summed by")
     print(f"{switch_text(emulation)}\n")
-    jobs = emulation.start_workers(
-        lambda _worker: [
-            sys.executable,
-            str(WORKER),
-            "--agent",
-            find_binary("inca-agent"),
-            "--controller",
-            "{controller}",
-            "--interface",
-            "{interface}",
-            "--job",
-            "demo",
-            "--rank",
-            "{rank}",
-            "--world",
-            "{world}",
-            "--steps",
-            str(steps),
-            "--data",
-            str(data),
-        ],
-        "demo",
-    )
+    jobs = start_training(emulation, "demo", steps, data)
     table = Table(jobs[0], steps)
 
     tree = ""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from .emulation import Emulation
 from .nodes import find_binary
-from .processes import Outcome, require
+from .processes import Job, Outcome, require
 
 JOB_SECONDS = 120.0
+TRAINING_WORKER = Path(__file__).with_name("demo_worker.py")
 
 
 def agent_command(command: str, job: str, arguments: Sequence[str], json: bool = True) -> list[str]:
@@ -31,6 +34,32 @@ def agent_command(command: str, job: str, arguments: Sequence[str], json: bool =
         *(["--json"] if json else []),
         *arguments,
     ]
+
+
+def start_training(emulation: Emulation, job: str, steps: int, data: Path, arguments: Sequence[str] = ()) -> list[Job]:
+    """A training on all hosts; each worker prints a line of JSON per step."""
+    command = [
+        sys.executable,
+        str(TRAINING_WORKER),
+        "--agent",
+        find_binary("inca-agent"),
+        "--controller",
+        "{controller}",
+        "--interface",
+        "{interface}",
+        "--job",
+        job,
+        "--rank",
+        "{rank}",
+        "--world",
+        "{world}",
+        "--steps",
+        str(steps),
+        "--data",
+        str(data),
+        *arguments,
+    ]
+    return emulation.start_workers(lambda _worker: command, job)
 
 
 def perf_command(job: str, arguments: Sequence[str] = (), json: bool = True) -> list[str]:

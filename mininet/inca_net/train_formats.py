@@ -7,16 +7,15 @@ Prints accuracy, bytes per element on a host link and a sweep of sizes per forma
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .demo import WORKER, switch_text
+from .demo import switch_text
 from .emulation import Emulation
-from .jobs import agent_command, run_perf, wrong_elements
+from .jobs import agent_command, run_perf, start_training, wrong_elements
 from .links import counted
-from .nodes import ROOT, find_binary
+from .nodes import ROOT
 from .processes import require, wait_jobs
 from .training import export_digits
 
@@ -99,32 +98,8 @@ def run(emulation: Emulation, steps: int, as_json: bool) -> int:
 def train(emulation: Emulation, variant: Variant, steps: int, data: Path) -> dict[str, Any]:
     """One training: its curves, and how it ended."""
     job = f"train-{variant.name.replace('+', '-')}"
-    jobs = emulation.start_workers(
-        lambda _worker: [
-            sys.executable,
-            str(WORKER),
-            "--agent",
-            find_binary("inca-agent"),
-            "--controller",
-            "{controller}",
-            "--interface",
-            "{interface}",
-            "--job",
-            job,
-            "--rank",
-            "{rank}",
-            "--world",
-            "{world}",
-            "--steps",
-            str(steps),
-            "--data",
-            str(data),
-            "--format",
-            variant.format,
-            *(["--error-feedback"] if variant.feedback else []),
-        ],
-        job,
-    )
+    extra = ["--format", variant.format, *(["--error-feedback"] if variant.feedback else [])]
+    jobs = start_training(emulation, job, steps, data, extra)
     outcomes = wait_jobs(jobs, SECONDS, emulation.check_alive)
     require(outcomes)
     ranks = [[json.loads(line) for line in outcome.text().splitlines()] for outcome in outcomes]

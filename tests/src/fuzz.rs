@@ -19,11 +19,26 @@ mod p4runtime;
 mod packet;
 mod watch;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+
+use inca_switch::ports::Loss;
+use inca_switch::{SwitchConfig, p4runtime as p4runtime_server, runtime};
 
 pub use inputs::{parts, pieces};
 pub use mutate::Mutator;
 pub use watch::{alarms, arm};
+
+/// Starts an embedded switch without ports; the address of its P4Runtime server.
+async fn serve_switch(device_id: u64) -> SocketAddr {
+    let config = SwitchConfig { device_id, ..SwitchConfig::default() };
+    let running = runtime::start(config, &[], &Loss::default(), None).expect("a packet thread");
+    let any = "127.0.0.1:0".parse().expect("an address");
+    let bound = p4runtime_server::bind(running.handle, running.events, any, std::future::pending()).await;
+    let (address, serve) = bound.expect("a free port");
+    tokio::spawn(serve);
+    address
+}
 
 /// An entrance that is fuzzed.
 #[derive(Debug, Clone, Copy)]

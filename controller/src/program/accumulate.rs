@@ -14,6 +14,8 @@ pub struct Halves {
 }
 
 /// What is done to every pair of accumulator words.
+// A few dozen are made, once: boxes would only be in the way.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Sets them to 0.

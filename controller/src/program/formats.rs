@@ -4,7 +4,8 @@
 use inca_wire::format::{Format, Kind};
 
 use super::accumulate::{self, Align, Halves};
-use super::{Entry, Word, accumulate_high, accumulate_low, measure, normalize};
+use super::accumulate_plane::Plane;
+use super::{Entry, Word, accumulate_plane, measure, normalize};
 
 /// The shape of a number format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,8 +61,10 @@ pub fn entries(format: Format) -> Vec<Entry> {
     for align in Align::ALL {
         let key = accumulate::Key { format, align };
         entries.extend(action(&spec, align).map(|action| accumulate::entry(key, &action).into()));
-        entries.extend(low_action(&spec, align).map(|action| accumulate_low::entry(key, &action).into()));
-        entries.extend(high_action(&spec, align).map(|action| accumulate_high::entry(key, &action).into()));
+        for (plane, half) in [(Plane::Low, spec.low_mask()), (Plane::High, spec.high_mask())] {
+            let action = plane_action(&spec, align, half);
+            entries.extend(action.map(|action| accumulate_plane::entry(plane, key, &action).into()));
+        }
     }
     entries.push(measure::entry(measure::Key { format }, &measure_action(&spec)).into());
     entries.extend(
@@ -87,26 +90,10 @@ fn action(spec: &FormatSpec, align: Align) -> Option<accumulate::Action> {
     }
 }
 
-fn low_action(spec: &FormatSpec, align: Align) -> Option<accumulate_low::Action> {
-    use accumulate_low::Action;
-    let (half, above, lane_bits) = (spec.low_mask(), spec.above(), spec.lane_bits);
-    Some(match (align, spec.kind) {
-        (Align::Clear, _) => Action::Clear,
-        (Align::Store, _) => Action::Store(half),
-        (Align::StorePartial, _) => Action::StorePartial,
-        (Align::Add, Kind::Max) => Action::KeepLargest { half, above, lane_bits },
-        (Align::AddPartial, Kind::Max) => Action::KeepLargestPartial { above, lane_bits },
-        (Align::Raise | Align::RaisePartial, Kind::Max) => return None,
-        (Align::Add, _) => Action::Add(half),
-        (Align::Raise, _) => Action::Raise(half),
-        (Align::AddPartial, _) => Action::AddPartial,
-        (Align::RaisePartial, _) => Action::RaisePartial,
-    })
-}
-
-fn high_action(spec: &FormatSpec, align: Align) -> Option<accumulate_high::Action> {
-    use accumulate_high::Action;
-    let (half, above, lane_bits) = (spec.high_mask(), spec.above(), spec.lane_bits);
+/// What a plane does, given its half of every pair of lanes.
+fn plane_action(spec: &FormatSpec, align: Align, half: Word) -> Option<accumulate_plane::Action> {
+    use accumulate_plane::Action;
+    let (above, lane_bits) = (spec.above(), spec.lane_bits);
     Some(match (align, spec.kind) {
         (Align::Clear, _) => Action::Clear,
         (Align::Store, _) => Action::Store(half),

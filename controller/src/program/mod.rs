@@ -4,8 +4,7 @@
 //! [`built_in`] holds.
 
 pub mod accumulate;
-pub mod accumulate_high;
-pub mod accumulate_low;
+pub mod accumulate_plane;
 mod align;
 pub mod arp_proxy;
 pub mod arp_sender;
@@ -30,8 +29,8 @@ pub use word::Word;
 
 /// Slots of a switch (`SLOTS` in `p4/constants.p4`).
 pub const SLOTS: u32 = 4096;
-/// Words of payload in all slots of a switch (`SLOT_WORDS`). The program refuses slots that begin in the last
-/// [`MAX_WORDS`](inca_wire::packet::MAX_WORDS).
+/// Words of payload in all slots of a switch (`SLOT_WORDS`). A slot's words must not run over the end: the program would go on at
+/// the beginning.
 pub const SLOT_WORDS: u32 = 32768;
 /// Most trees of a switch: size of the table `tree`.
 pub const MAX_TREES: usize = 1024;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener as StdListener};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use mio::{Events, Interest, Poll, Registry, Token, Waker};
 
 use super::{Lost, Ring, RingConfig};
 use crate::protocol::{Closed, Completion, OperationSpec, Stats};
-use crate::transport::{AllreduceError, Call};
+use crate::transport::{AllreduceError, Call, Mailbox};
 
 const WAKE: Token = Token(0);
 const LISTENER: Token = Token(1);
@@ -32,6 +32,8 @@ const READ_BYTES: usize = 64 << 10;
 /// Reads of one connection between looks at the others.
 const READS: usize = 16;
 
+/// What the thread is told.
+#[derive(Debug)]
 enum Command {
     Start(OperationSpec, Call),
     Cancel(u64),
@@ -42,9 +44,7 @@ enum Command {
 /// Talks to a ring's thread; cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct RingHandle {
-    job: Arc<str>,
-    commands: Sender<Command>,
-    waker: Arc<Waker>,
+    mailbox: Mailbox<Command>,
     shared: Arc<Mutex<Shared>>,
     generation: u32,
     ranks: Arc<[u32]>,
@@ -68,11 +68,11 @@ pub(crate) fn spawn(
 ) -> io::Result<(RingHandle, JoinHandle<()>)> {
     let job: Arc<str> = config.job.as_str().into();
     let poll = Poll::new()?;
-    let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
+    let waker = Waker::new(poll.registry(), WAKE)?;
     listener.set_nonblocking(true)?;
     let mut listener = TcpListener::from_std(listener);
     poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
-    let (commands, receiver) = channel();
+    let (mailbox, receiver) = Mailbox::new(job.clone(), waker);
     let shared = Arc::new(Mutex::new(Shared::default()));
     let now = Instant::now();
     let (generation, ranks) = (config.generation, (0..config.world()).collect());
@@ -96,34 +96,30 @@ pub(crate) fn spawn(
     };
     let name = format!("inca ring {job}");
     let thread = std::thread::Builder::new().name(name).spawn(move || driver.run())?;
-    Ok((RingHandle { job, commands, waker, shared, generation, ranks }, thread))
+    Ok((RingHandle { mailbox, shared, generation, ranks }, thread))
 }
 
 impl RingHandle {
     /// Hands a call over; its end is told through the call itself.
     pub(crate) fn start(&self, spec: OperationSpec, call: Call) {
-        if let Err(error) = self.commands.send(Command::Start(spec, call)) {
-            if let Command::Start(_, call) = error.0 {
-                call.finish(Err(self.gone()));
-            }
-            return;
+        if let Err(Command::Start(_, call)) = self.mailbox.send(Command::Start(spec, call)) {
+            call.finish(Err(self.gone()));
         }
-        self.wake();
     }
 
     /// Gives up the call with this token.
     pub(crate) fn cancel(&self, token: u64) {
-        self.command(Command::Cancel(token));
+        self.mailbox.tell(Command::Cancel(token));
     }
 
     /// Ends the generation.
     pub(crate) fn close(&self, closed: Closed) {
-        self.command(Command::Close(closed));
+        self.mailbox.tell(Command::Close(closed));
     }
 
     /// Leaves and ends the thread; calls that are under way fail.
     pub(crate) fn stop(&self) {
-        self.command(Command::Stop);
+        self.mailbox.tell(Command::Stop);
     }
 
     /// Counters; a packet is a frame here.
@@ -143,23 +139,7 @@ impl RingHandle {
 
     /// The error of a call that the thread can't take or has dropped.
     pub(crate) fn gone(&self) -> AllreduceError {
-        AllreduceError::DriverGone {
-            job: self.job.to_string(),
-            reason: self.closed().map(|closed| closed.reason),
-        }
-    }
-
-    fn command(&self, command: Command) {
-        // A thread that is gone has nothing left to do.
-        if self.commands.send(command).is_ok() {
-            self.wake();
-        }
-    }
-
-    fn wake(&self) {
-        if let Err(error) = self.waker.wake() {
-            tracing::warn!(job = %self.job, %error, "waking the ring");
-        }
+        self.mailbox.gone(self.closed())
     }
 }
 

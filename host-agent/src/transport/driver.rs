@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd as _;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -13,6 +13,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use tokio::sync::oneshot;
 
 use super::call::{AllreduceError, Call};
+use super::mailbox::Mailbox;
 use super::socket::DataSocket;
 use crate::protocol::{
     Account, ChangeError, Closed, Completion, ConfigError, Endpoint, EndpointConfig, KeptChunk,
@@ -72,9 +73,7 @@ enum Command {
 /// A handle on a driver thread; cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct DriverHandle {
-    job: Arc<str>,
-    commands: Sender<Command>,
-    waker: Arc<Waker>,
+    mailbox: Mailbox<Command>,
     shared: Arc<Mutex<Shared>>,
 }
 
@@ -108,7 +107,7 @@ pub(crate) fn spawn(
     let endpoint = Endpoint::new(config, Instant::now())?;
     let socket = DataSocket::new(socket).map_err(io("preparing the socket"))?;
     let poll = Poll::new().map_err(io("creating a poll"))?;
-    let waker = Arc::new(Waker::new(poll.registry(), WAKE).map_err(io("creating a waker"))?);
+    let waker = Waker::new(poll.registry(), WAKE).map_err(io("creating a waker"))?;
     poll.registry()
         .register(
             &mut SourceFd(&socket.socket().as_raw_fd()),
@@ -116,7 +115,7 @@ pub(crate) fn spawn(
             Interest::READABLE | Interest::WRITABLE,
         )
         .map_err(io("polling the socket"))?;
-    let (commands, receiver) = channel();
+    let (mailbox, receiver) = Mailbox::new(job.clone(), waker);
     let shared = Shared {
         generation: endpoint.config().generation,
         members: endpoint.members().into(),
@@ -139,29 +138,25 @@ pub(crate) fn spawn(
         .name(format!("inca {job}"))
         .spawn(move || driver.run())
         .map_err(io("starting the thread"))?;
-    Ok((DriverHandle { job, commands, waker, shared }, thread))
+    Ok((DriverHandle { mailbox, shared }, thread))
 }
 
 impl DriverHandle {
     /// Hands a call over; its end is told through the call itself, also when the driver is gone.
     pub(crate) fn start(&self, spec: OperationSpec, call: Call) {
-        if let Err(error) = self.commands.send(Command::Start(spec, call)) {
-            if let Command::Start(_, call) = error.0 {
-                call.finish(Err(self.gone()));
-            }
-            return;
+        if let Err(Command::Start(_, call)) = self.mailbox.send(Command::Start(spec, call)) {
+            call.finish(Err(self.gone()));
         }
-        self.wake();
     }
 
     /// Gives up the call with this token.
     pub(crate) fn cancel(&self, token: u64) {
-        self.command(Command::Cancel(token));
+        self.mailbox.tell(Command::Cancel(token));
     }
 
     /// Ends the generation, after taking over what others had finished.
     pub(crate) fn close(&self, closed: Closed, copies: Vec<KeptChunk>) {
-        self.command(Command::Close(closed, copies));
+        self.mailbox.tell(Command::Close(closed, copies));
     }
 
     /// Stops the generation; tells what is finished, `None` if it is closed.
@@ -181,7 +176,7 @@ impl DriverHandle {
 
     /// Whom the group waits for.
     pub(crate) fn note_missing(&self, ranks: Vec<u32>) {
-        self.command(Command::Missing(ranks));
+        self.mailbox.tell(Command::Missing(ranks));
     }
 
     /// What the operation that succeeded last holds.
@@ -207,13 +202,13 @@ impl DriverHandle {
     /// `None` if the driver is gone.
     async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Option<T> {
         let (reply, answer) = oneshot::channel();
-        self.command(command(reply));
+        self.mailbox.tell(command(reply));
         answer.await.ok()
     }
 
     /// Ends the thread; calls that are under way fail.
     pub(crate) fn stop(&self) {
-        self.command(Command::Stop);
+        self.mailbox.tell(Command::Stop);
     }
 
     /// Counters, and how many sends the kernel refused.
@@ -235,23 +230,7 @@ impl DriverHandle {
 
     /// The error of a call that the driver can't take or has dropped.
     pub(crate) fn gone(&self) -> AllreduceError {
-        AllreduceError::DriverGone {
-            job: self.job.to_string(),
-            reason: self.closed().map(|closed| closed.reason),
-        }
-    }
-
-    fn command(&self, command: Command) {
-        // A driver that is gone has nothing left to do.
-        if self.commands.send(command).is_ok() {
-            self.wake();
-        }
-    }
-
-    fn wake(&self) {
-        if let Err(error) = self.waker.wake() {
-            tracing::warn!(job = %self.job, %error, "waking the driver");
-        }
+        self.mailbox.gone(self.closed())
     }
 }
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 CONTRIBUTION, PARTIAL, RESULT, PROBE = 1, 2, 3, 4
+# What a result says that comes from the parent.
+PARENT_MEMBER = 0xFFFF
 UDP_PORT = 18766
 WORD_BYTES = 256
 HEADER_BYTES = 40
@@ -74,7 +76,7 @@ class Forger:
     def kinds(self) -> dict[str, Callable[[], bytes]]:
         """Each makes one frame; the names are the reasons for which the switch must drop it."""
         plan, draw = self.plan, self.random
-        others = [member for member in range(plan["world"]) if member != plan["member"]] + [0xFFFF]
+        others = [member for member in range(plan["world"]) if member != plan["member"]] + [PARENT_MEMBER]
 
         def truncated() -> bytes:
             whole = self.frame(self.packet())
@@ -94,7 +96,8 @@ class Forger:
             return self.frame(self.packet(member=draw.choice(others), opcode=opcode, words=words, plane=plane))
 
         def result() -> bytes:
-            return self.frame(self.packet(opcode=RESULT, contributions=plan["world"]), plan["service"])
+            packet = self.packet(opcode=RESULT, member=PARENT_MEMBER, contributions=plan["world"])
+            return self.frame(packet, plan["service"])
 
         def other_tree() -> bytes:
             return self.frame(self.packet(tree_id=(plan["tree_id"] + draw.randrange(1, 60000)) % 65536))

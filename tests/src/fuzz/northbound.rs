@@ -7,14 +7,12 @@ use inca_controller::control::Controller;
 use inca_controller::inventory::Inventory;
 use inca_p4runtime::northbound::controller_client::ControllerClient;
 use inca_p4runtime::northbound::{self, InfoRequest, JoinRequest, LeaveRequest, StatusRequest};
-use inca_switch::ports::Loss;
-use inca_switch::{SwitchConfig, p4runtime, runtime};
 use prost::Message;
 use tokio::runtime::Runtime;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
-use super::{Target, parts, pieces};
+use super::{Target, parts, pieces, serve_switch};
 
 pub(super) const TARGET: Target = Target { name: "northbound", run, seeds, words: WORDS, usual: 200 };
 
@@ -53,12 +51,7 @@ fn world() -> &'static World {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime");
         let (client, controller) = runtime.block_on(async {
-            let config = SwitchConfig { device_id: 1, ..SwitchConfig::default() };
-            let running = runtime::start(config, &[], &Loss::default(), None).expect("a packet thread");
-            let any = "127.0.0.1:0".parse().expect("an address");
-            let bound = p4runtime::bind(running.handle, running.events, any, std::future::pending()).await;
-            let (address, serve) = bound.expect("a free port");
-            tokio::spawn(serve);
+            let address = serve_switch(1).await;
             let controller = Controller::start(inventory(address)).await.expect("a controller");
             controller.ready(Duration::ZERO).await;
             let url = format!("http://{}", controller.addresses()[0]);

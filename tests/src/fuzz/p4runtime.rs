@@ -13,8 +13,6 @@ use inca_p4runtime::p4v1::{
     stream_message_request::Update as StreamUpdate,
 };
 use inca_p4runtime::{EntryBuilder, Pipeline};
-use inca_switch::ports::Loss;
-use inca_switch::{SwitchConfig, p4runtime, runtime};
 use prost::Message;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
@@ -22,7 +20,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
-use super::{Target, parts, pieces};
+use super::{Target, parts, pieces, serve_switch};
 
 pub(super) const TARGET: Target = Target { name: "p4runtime", run, seeds, words: WORDS, usual: 3000 };
 
@@ -63,12 +61,7 @@ fn server() -> &'static Server {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime");
         let client = runtime.block_on(async {
-            let config = SwitchConfig { device_id: DEVICE, ..SwitchConfig::default() };
-            let running = runtime::start(config, &[], &Loss::default(), None).expect("a packet thread");
-            let any = "127.0.0.1:0".parse().expect("an address");
-            let bound = p4runtime::bind(running.handle, running.events, any, std::future::pending()).await;
-            let (address, serve) = bound.expect("a free port");
-            tokio::spawn(serve);
+            let address = serve_switch(DEVICE).await;
             P4RuntimeClient::connect(format!("http://{address}")).await.expect("a connection")
         });
         let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/p4runtime/objects");
