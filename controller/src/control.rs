@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   agents, operators          switches
-//!        | gRPC                   ^ P4Runtime
+//!        | gRPC, REST             ^ P4Runtime
 //!   +----v-----+  requests  +-----+------+
 //!   |   api    |----------->|            |  events   +-------------+
 //!   |          |<-----------|  control   |<----------| switch task |  one per switch
@@ -25,17 +25,18 @@ use thiserror::Error;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
-use crate::discovery::{self, Change, Discovery};
+use crate::api::{self, Core, EventLog};
+use crate::discovery::{self, Discovery};
 use crate::graph::{DeviceId, Graph};
 use crate::inventory::Inventory;
-use crate::jobs::{self, JobId, Jobs, JoinError, LeaveError, MemberId, ReportError};
+use crate::jobs::{self, JobId, Jobs, JoinError, LeaveError, MemberId, OutlookError, ReportError};
 use crate::program::{self, Entry};
 use crate::routing::{self, Addresses};
 use crate::store::{Store, StoreError};
 use crate::switch::{Section, SwitchEvent, SwitchHandle, SwitchTask};
 
-mod api;
 mod office;
+mod report;
 mod status;
 
 /// Events of one rank that may wait; a rank that does not read them is gone.
@@ -77,26 +78,53 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct Controller {
     addresses: Vec<SocketAddr>,
-    requests: mpsc::Sender<Request>,
+    core: Core,
     tasks: JoinSet<()>,
 }
 
 /// What the API asks of the owner.
-enum Request {
-    Join { request: northbound::JoinRequest, reply: oneshot::Sender<Result<Membership, JoinError>> },
-    Leave { request: northbound::LeaveRequest, reply: oneshot::Sender<Result<(), LeaveError>> },
-    Report { request: northbound::ReportRequest, reply: oneshot::Sender<Result<(), ReportError>> },
-    HandOver { request: northbound::HandOverRequest, reply: oneshot::Sender<Result<(), ReportError>> },
+#[derive(Debug)]
+pub(crate) enum Request {
+    Join {
+        request: northbound::JoinRequest,
+        reply: oneshot::Sender<Result<Membership, JoinError>>,
+    },
+    Leave {
+        request: northbound::LeaveRequest,
+        reply: oneshot::Sender<Result<(), LeaveError>>,
+    },
+    Report {
+        request: northbound::ReportRequest,
+        reply: oneshot::Sender<Result<(), ReportError>>,
+    },
+    HandOver {
+        request: northbound::HandOverRequest,
+        reply: oneshot::Sender<Result<(), ReportError>>,
+    },
     Stalled(northbound::StalledRequest),
     Disconnected(MemberId),
-    Status { counters: bool, reply: oneshot::Sender<northbound::StatusResponse> },
-    Stop { reply: oneshot::Sender<()> },
+    Status {
+        counters: bool,
+        reply: oneshot::Sender<northbound::StatusResponse>,
+    },
+    EndJob {
+        request: northbound::EndJobRequest,
+        reply: oneshot::Sender<Result<Vec<String>, LeaveError>>,
+    },
+    Plan {
+        request: northbound::PlanRequest,
+        reply: oneshot::Sender<Result<northbound::PlanResponse, OutlookError>>,
+    },
+    Stop {
+        reply: oneshot::Sender<()>,
+    },
 }
 
 /// A rank's stream of events.
-struct Membership {
-    id: MemberId,
-    events: mpsc::Receiver<northbound::JoinEvent>,
+#[derive(Debug)]
+pub(crate) struct Membership {
+    pub(crate) id: MemberId,
+    pub(crate) events: mpsc::Receiver<northbound::JoinEvent>,
 }
 
 /// What ended in a task of its own.
@@ -118,16 +146,19 @@ impl Controller {
         }
         let mut tasks = JoinSet::new();
         let (requests, asked) = mpsc::channel(MEMBER_EVENTS);
+        let events = Arc::new(EventLog::new());
+        let core = Core { requests, announce: inventory.announce_address, events: events.clone() };
+        let (in_charge, watched) = watch::channel(false);
         let mut bound = Vec::new();
         for &address in &inventory.listen {
             let failed = |source| StartError::Listen { address, source };
             let listener = tokio::net::TcpListener::bind(address).await.map_err(failed)?;
             bound.push(listener.local_addr().map_err(failed)?);
-            tasks.spawn(api::serve(listener, requests.clone(), inventory.announce_address));
+            tasks.spawn(api::serve(listener, core.clone(), watched.clone()));
         }
-        let owner = Owner::new(&inventory, &pipeline, addresses, asked, &mut tasks)?;
+        let owner = Owner::new(&inventory, &pipeline, addresses, (asked, in_charge, events), &mut tasks)?;
         tasks.spawn(owner.run());
-        Ok(Self { addresses: bound, requests, tasks })
+        Ok(Self { addresses: bound, core, tasks })
     }
 
     /// Where the API listens.
@@ -137,9 +168,7 @@ impl Controller {
 
     /// What the controller sees now; `None` while it is ending.
     pub async fn status(&self) -> Option<northbound::StatusResponse> {
-        let (reply, answer) = oneshot::channel();
-        self.requests.send(Request::Status { counters: false, reply }).await.ok()?;
-        answer.await.ok()
+        self.core.status(false).await.ok()
     }
 
     /// Waits until every switch is ready and no direction of a link has come or gone for the time given. Returns the number of
@@ -169,7 +198,7 @@ impl Controller {
     /// Ends it. Groups go on as long as nothing fails; their ranks look for the next controller.
     pub async fn stop(mut self) {
         let (reply, done) = oneshot::channel();
-        if self.requests.send(Request::Stop { reply }).await.is_ok() {
+        if self.core.requests.send(Request::Stop { reply }).await.is_ok() {
             let _ = done.await;
         }
         self.tasks.shutdown().await;
@@ -200,6 +229,13 @@ struct Owner {
     asked: mpsc::Receiver<Request>,
     events: mpsc::Receiver<(DeviceId, SwitchEvent)>,
     working: JoinSet<Done>,
+    log: Arc<EventLog>,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.log.close();
+    }
 }
 
 struct Switch {
@@ -215,12 +251,12 @@ impl Owner {
         inventory: &Inventory,
         pipeline: &Arc<Pipeline>,
         addresses: Addresses,
-        asked: mpsc::Receiver<Request>,
+        (asked, in_charge, log): (mpsc::Receiver<Request>, watch::Sender<bool>, Arc<EventLog>),
         tasks: &mut JoinSet<()>,
     ) -> Result<Self, StoreError> {
         let (sender, events) = mpsc::channel(SWITCH_EVENTS);
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let (in_charge, watched) = watch::channel(false);
+        let watched = in_charge.subscribe();
         let mut switches = BTreeMap::new();
         let mut running = Vec::new();
         for spec in &inventory.switches {
@@ -260,6 +296,7 @@ impl Owner {
             asked,
             events,
             working: JoinSet::new(),
+            log,
         };
         if !inventory.standby {
             owner.activate(Instant::now())?;
@@ -320,6 +357,7 @@ impl Owner {
         let event = match event {
             SwitchEvent::Up { pushed } => {
                 switch.state = "ready".to_owned();
+                self.log.push(report::switch("switch_up", &switch.name, "is ready"));
                 // A switch that lost its registers can't be part of what was going on, even if nobody saw it go.
                 if pushed && let Some((_, remembered)) = &mut self.remembered {
                     remembered.remove_switch(device);
@@ -331,6 +369,10 @@ impl Owner {
                 discovery::Event::SwitchUp(device)
             }
             SwitchEvent::Down(state) => {
+                // The same thing again and again is said once.
+                if switch.state != state {
+                    self.log.push(report::switch("switch_down", &switch.name, &format!("is {state}")));
+                }
                 switch.state = state;
                 self.settle.get_or_insert(now);
                 discovery::Event::SwitchDown(device)
@@ -372,36 +414,6 @@ impl Owner {
                     self.report(change);
                     self.settle.get_or_insert(now + SETTLE);
                 }
-            }
-        }
-    }
-
-    fn report(&self, change: Change) {
-        let name = |device| self.switches.get(&device).map_or("?", |switch: &Switch| switch.name.as_str());
-        match change {
-            Change::LinkUp(a, b) => {
-                tracing::info!(
-                    from = name(a.device),
-                    from_port = a.port,
-                    to = name(b.device),
-                    to_port = b.port,
-                    "link is up"
-                );
-            }
-            Change::LinkDown(a, b) => {
-                tracing::warn!(
-                    from = name(a.device),
-                    from_port = a.port,
-                    to = name(b.device),
-                    to_port = b.port,
-                    "link is down"
-                );
-            }
-            Change::HostFound(address, at) => {
-                tracing::info!(%address, mac = %at.mac, switch = name(at.at.device), port = at.at.port, "host found");
-            }
-            Change::HostLost(address, at) => {
-                tracing::info!(%address, switch = name(at.at.device), port = at.at.port, "no host: the port is a link");
             }
         }
     }
@@ -449,6 +461,7 @@ impl Owner {
                     }
                     Err(error) => {
                         tracing::warn!(%error, "join refused");
+                        self.log.push(report::refused(&request, &error));
                         let _ = reply.send(Err(error));
                     }
                 }
@@ -480,6 +493,24 @@ impl Owner {
                 self.perform(now, actions);
             }
             Request::Status { counters, reply } => self.status(counters, reply),
+            Request::EndJob { request, reply } => {
+                let reason = match request.reason.as_str() {
+                    "" => "an operator ended it".to_owned(),
+                    reason => format!("an operator ended it: {reason}"),
+                };
+                match self.jobs.end_job(now, &request.job, request.group.as_deref(), &reason) {
+                    Ok((names, actions)) => {
+                        let _ = reply.send(Ok(names.into_iter().map(|name| name.group).collect()));
+                        self.perform(now, actions);
+                    }
+                    Err(error) => {
+                        let _ = reply.send(Err(error));
+                    }
+                }
+            }
+            Request::Plan { request, reply } => {
+                let _ = reply.send(self.jobs.outlook(now, &request));
+            }
             Request::Stop { .. } => {}
         }
     }
@@ -503,6 +534,9 @@ impl Owner {
 
     fn perform(&mut self, now: Instant, actions: Vec<jobs::Action>) {
         self.remember();
+        for note in self.jobs.take_notes() {
+            self.log.push(report::group(note));
+        }
         let mut deaf = Vec::new();
         for action in actions {
             match action {

@@ -33,7 +33,11 @@ use crate::routing::Addresses;
 
 mod attach;
 mod change;
+mod end;
 mod join;
+mod load;
+mod note;
+mod outlook;
 mod persist;
 mod plan;
 mod pool;
@@ -46,6 +50,8 @@ mod tests;
 pub use change::ReportError;
 use change::{Account, Change};
 pub use join::{GroupName, JoinError, Joining, Terms};
+pub use note::{Happening, Note};
+pub use outlook::OutlookError;
 pub use persist::{Held, Records};
 use plan::{Plan, PlanError};
 use pool::Pool;
@@ -130,6 +136,8 @@ pub struct Jobs {
     next_job: JobId,
     next_tree_id: u16,
     next_generation: u32,
+    /// What happened since it was last asked for.
+    notes: Vec<Note>,
 }
 
 #[derive(Debug)]
@@ -219,6 +227,7 @@ impl Jobs {
             next_job: 1,
             next_tree_id: 1,
             next_generation: last_generation.saturating_add(1),
+            notes: Vec::new(),
         }
     }
 
@@ -269,6 +278,8 @@ impl Jobs {
             None => self.open(now, &joining),
         };
         tracing::info!(name = %joining.name, rank = joining.rank, world = joining.terms.world, address = %joining.address, "rank joined");
+        let detail = format!("of {}, from {}", joining.terms.world, joining.address);
+        self.notes.push(Note::new(&joining.name, Happening::RankJoined, detail).of_rank(joining.rank));
         self.by_member.insert(id, (job, joining.rank));
         if let Some(job) = self.jobs.get_mut(&job) {
             let member = Member {
@@ -289,24 +300,7 @@ impl Jobs {
     fn open(&mut self, now: Instant, joining: &Joining) -> JobId {
         let id = self.next_job;
         self.next_job += 1;
-        let job = Job {
-            name: joining.name.clone(),
-            terms: joining.terms,
-            generation: 0,
-            assigned: None,
-            phase: Phase::Waiting { told: now, complete: None },
-            members: BTreeMap::new(),
-            lost: Vec::new(),
-            plan: None,
-            ring: None,
-            work: Work::Idle,
-            places: 0,
-            slots_per_tree: 0,
-            stalls: stalled::Stalls::default(),
-            unsettled: None,
-            resume: None,
-        };
-        self.jobs.insert(id, job);
+        self.jobs.insert(id, Job::new(now, joining.name.clone(), joining.terms));
         self.by_name.insert(joining.name.clone(), id);
         id
     }
@@ -335,6 +329,7 @@ impl Jobs {
         (member.is_here, member.lost_at) = (false, None);
         member.account = Account::of(&request.finished, &request.kept);
         tracing::info!(name = %job.name, rank, generation = job.generation, "rank left");
+        self.notes.push(Note::new(&job.name, Happening::RankLeft, request.failure.clone()).of_rank(rank));
         self.by_member.remove(&member_id);
         let mut actions = vec![Action::End(member_id)];
         if request.failure.is_empty() {
@@ -348,6 +343,11 @@ impl Jobs {
             self.end(now, id, reason, missing, &mut actions);
         }
         Ok(actions)
+    }
+
+    /// What happened since this was last called, for those who watch.
+    pub fn take_notes(&mut self) -> Vec<Note> {
+        std::mem::take(&mut self.notes)
     }
 
     /// A rank's stream has ended. After a leave, or after the group's end, that is no news.
@@ -448,6 +448,8 @@ impl Jobs {
                     job.places = plan.stripes.len() * job.slots_per_tree;
                 }
                 tracing::info!(name = %job.name, generation = job.generation, world = job.size(), "group is ready");
+                let detail = format!("generation {}, {} ranks", job.generation, job.size());
+                self.notes.push(Note::new(&job.name, Happening::GroupReady, detail));
                 self.assign(id, &mut actions);
             }
             (Phase::Installing, Err(reason)) => {
@@ -619,68 +621,9 @@ impl Jobs {
         let nodes = plan.nodes(job, &self.addresses, &self.settings);
         job.plan = Some(plan);
         tracing::info!(name = %job.name, generation, switches = nodes.len(), "installing trees");
+        let detail = format!("generation {generation}, {} switches", nodes.len());
+        self.notes.push(Note::new(&job.name, Happening::GroupInstalling, detail));
         Ok(nodes)
-    }
-
-    /// Ends a group for all its ranks, at once: none of them has begun.
-    fn close(&mut self, id: JobId, reason: String, missing: Vec<u16>, actions: &mut Vec<Action>) {
-        self.close_with(id, reason, missing, |_| Vec::new(), actions);
-    }
-
-    /// Ends a group for all its ranks, each of which gets chunks that it lacks.
-    fn close_with(
-        &mut self,
-        id: JobId,
-        reason: String,
-        missing: Vec<u16>,
-        copies: impl Fn(u16) -> Vec<northbound::KeptChunk>,
-        actions: &mut Vec<Action>,
-    ) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
-        tracing::info!(name = %job.name, generation = job.generation, reason, "group is closed");
-        let missing_ranks: Vec<u32> = missing.iter().copied().map(u32::from).collect();
-        let mut end = attach::End::of(job);
-        for (rank, member) in job.members.iter().filter(|(_, member)| member.is_here) {
-            let (reason, missing_ranks) = (reason.clone(), missing_ranks.clone());
-            let closed = northbound::Closed { reason, missing_ranks, copies: copies(*rank) };
-            if member.lost_at.is_some() {
-                end.tell_later(*rank, member, closed);
-                continue;
-            }
-            end.tell_later(*rank, member, closed.clone());
-            actions.push(Action::Tell(member.id, JoinEvent::Closed(closed)));
-            actions.push(Action::End(member.id));
-            self.by_member.remove(&member.id);
-        }
-        if job.assigned.is_some() {
-            self.ends.push_front(end);
-            self.ends.truncate(CLOSED_SHOWN);
-        }
-        self.unname(id);
-        let Some(job) = self.jobs.get_mut(&id) else { return };
-        job.phase = Phase::Closing { reason };
-        match (job.work, &job.plan) {
-            (Work::Idle, None) => self.retire(id),
-            _ => self.clear(id, actions),
-        }
-    }
-
-    /// A group that comes to its end: the next one of its name may begin.
-    fn unname(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id) else { return };
-        if self.by_name.get(&job.name) == Some(&id) {
-            self.by_name.remove(&job.name);
-        }
-    }
-
-    /// Forgets a group: gives back what it had, and keeps a note of it.
-    fn retire(&mut self, id: JobId) {
-        let Some(job) = self.jobs.remove(&id) else { return };
-        self.closed.push_front(status::job(&job, |device| self.name(device)));
-        self.closed.truncate(CLOSED_SHOWN);
-        if let Some(plan) = job.plan {
-            plan.give_back(&mut self.pools);
-        }
     }
 
     fn name(&self, device: DeviceId) -> String {
@@ -697,6 +640,27 @@ fn gone(rank: u16, member: &Member) -> String {
 }
 
 impl Job {
+    /// A group without ranks.
+    fn new(now: Instant, name: GroupName, terms: Terms) -> Self {
+        Self {
+            name,
+            terms,
+            generation: 0,
+            assigned: None,
+            phase: Phase::Waiting { told: now, complete: None },
+            members: BTreeMap::new(),
+            lost: Vec::new(),
+            plan: None,
+            ring: None,
+            work: Work::Idle,
+            places: 0,
+            slots_per_tree: 0,
+            stalls: stalled::Stalls::default(),
+            unsettled: None,
+            resume: None,
+        }
+    }
+
     /// Ranks that sums are made of.
     fn size(&self) -> u16 {
         match self.assigned {

@@ -8,8 +8,11 @@
 //! * [`graph`]: switches, links and hosts; [`tree`]: reduction trees planned over them; [`routing`]: ordinary traffic;
 //! * [`jobs`]: who joined, which trees they use, when they end.
 //!
-//! Parts that act: [`store`] remembers, [`switch`] keeps one switch at what it should hold, [`control`] ties everything together.
+//! Parts that act: [`api`] answers over gRPC and REST, [`store`] remembers, [`switch`] keeps one switch at what it should hold, [`control`] ties everything together.
+//! [`cli`] is the command `inca`, which asks a controller.
 
+pub mod api;
+pub mod cli;
 pub mod control;
 pub mod discovery;
 pub mod graph;

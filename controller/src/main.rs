@@ -7,18 +7,17 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use inca_controller::cli::Target;
+use inca_controller::cli::status::{self, StatusArgs};
 use inca_controller::control::Controller;
 use inca_controller::inventory::Inventory;
 use tracing_subscriber::EnvFilter;
 
-mod cli;
-
-use cli::status::StatusArgs;
-
 /// Controls the switches of an inca fabric.
 ///
 /// Connects to every switch of the inventory over P4Runtime, pushes the P4 program where it differs, finds links and hosts,
-/// routes ordinary traffic, and gives jobs their reduction trees. Agents and operators reach it over gRPC (proto/inca/v1).
+/// routes ordinary traffic, and gives jobs their reduction trees. Agents and operators reach it over gRPC (proto/inca/v1), people and scripts over REST at the same address
+/// (http://ADDRESS/docs) or with the command `inca`.
 ///
 /// It runs until it is interrupted (Ctrl-C, SIGTERM) and may be restarted at any time: ordinary traffic goes on meanwhile, jobs
 /// end with an error at all their ranks.
@@ -91,8 +90,13 @@ enum Command {
         /// The inventory.
         file: PathBuf,
     },
-    /// Show switches, links, hosts and jobs, or wait for them.
-    Status(StatusArgs),
+    /// Show switches, links, hosts and jobs, or wait for them; `inca status` is the same.
+    Status {
+        #[command(flatten)]
+        target: Target,
+        #[command(flatten)]
+        args: StatusArgs,
+    },
 }
 
 #[tokio::main]
@@ -100,7 +104,7 @@ async fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Some(Command::Check { file }) => check(&file),
-        Some(Command::Status(args)) => cli::status::run(args).await,
+        Some(Command::Status { target, args }) => status::run(&target, args).await.map_err(Failure::from),
         None => run(cli.run).await,
     };
     match result {

@@ -9,15 +9,15 @@ fn switch(name: &str, state: &str) -> api::Switch {
 }
 
 /// Two switches, a link that works, one that works one way, one job over both switches.
-fn response() -> StatusResponse {
+fn response() -> Status {
     let node = |name: &str, parent: &str, ranks: &[u32]| api::TreeNode {
         tree_id: 1,
         switch_name: name.into(),
         parent: parent.into(),
         ranks: ranks.to_vec(),
-        child_switches: Vec::new(),
+        ..Default::default()
     };
-    StatusResponse {
+    let response = api::StatusResponse {
         switches: vec![switch("s1", "ready"), switch("s2", "connecting")],
         links: vec![link(("s1", 1), ("s2", 2)), link(("s2", 2), ("s1", 1)), link(("s2", 3), ("s1", 9))],
         hosts: vec![api::Host { address: "10.0.0.1".into(), ..Default::default() }],
@@ -30,14 +30,14 @@ fn response() -> StatusResponse {
             tree: vec![node("s2", "s1", &[2]), node("s1", "", &[0, 1])],
             ..Default::default()
         }],
-    }
+        ..Default::default()
+    };
+    response.into()
 }
 
 #[test]
 fn waiting_names_what_is_missing() {
     let args = |switches, links, hosts| StatusArgs {
-        controller: String::new(),
-        json: false,
         counters: false,
         wait_switches: switches,
         wait_links: links,
@@ -57,7 +57,7 @@ fn waiting_names_what_is_missing() {
 
 #[test]
 fn tables_show_each_cable_once_and_trees_from_the_root() {
-    let text = tables(&response(), false);
+    let text = show::status(&response(), false);
     assert!(text.contains("\ns1:1  s2:2  both ways\n"), "{text}");
     assert!(text.contains("\ns2:3  s1:9  one way only\n"), "{text}");
     assert_eq!(text.matches("both ways").count(), 1);
@@ -67,7 +67,7 @@ fn tables_show_each_cable_once_and_trees_from_the_root() {
 
 #[test]
 fn json_has_the_names_of_the_api() {
-    let value = to_json(&response());
+    let value = serde_json::to_value(response()).unwrap();
     assert_eq!(value["links"][0]["from_switch"], "s1");
     assert_eq!(value["jobs"][0]["format"], "i32");
     assert_eq!(value["switches"].as_array().map(Vec::len), Some(2));

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::{Owner, last_generation};
+use super::{Owner, last_generation, report};
 use crate::graph::{DeviceId, Graph};
 use crate::jobs::Jobs;
 use crate::routing;
@@ -48,6 +48,7 @@ impl Owner {
         self.jobs = jobs;
         self.saved = None;
         self.in_charge.send_replace(true);
+        self.log.push(report::office("in_charge", "this controller is in charge"));
         self.perform(now, actions);
         Ok(())
     }
@@ -70,6 +71,7 @@ impl Owner {
             return;
         }
         tracing::error!(reason, "this controller stops writing and stands by");
+        self.log.push(report::office("standing_by", &format!("this controller stands by: {reason}")));
         // Dropping their streams sends them to the other one; they go on summing.
         self.members.clear();
         self.working.abort_all();

@@ -4,6 +4,7 @@ use inca_p4runtime::northbound as api;
 use tokio::sync::oneshot;
 
 use super::{Done, Owner};
+use crate::api::now_ms;
 use crate::graph::DeviceId;
 
 impl Owner {
@@ -70,6 +71,9 @@ impl Owner {
             links: links.collect(),
             hosts: hosts.collect(),
             jobs: self.jobs.status(),
+            controller_version: env!("CARGO_PKG_VERSION").to_owned(),
+            time_ms: now_ms(),
+            in_charge: *self.in_charge.borrow(),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use inca_p4runtime::northbound::{self, KeptChunk, SlotIndex, join_event::Event as JoinEvent};
 use thiserror::Error;
 
-use super::{Action, GroupName, Job, JobId, Jobs, Phase, Work, gone};
+use super::{Action, GroupName, Happening, Job, JobId, Jobs, Note, Phase, Work, gone};
 use crate::inventory::FailureSettings;
 
 /// Between two attempts to install trees, after one failed.
@@ -209,6 +209,7 @@ impl Jobs {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let Some(member) = job.members.get_mut(&rank).filter(|member| member.is_here) else { return };
         tracing::warn!(name = %job.name, rank, reason, "rank is dead");
+        self.notes.push(Note::new(&job.name, Happening::RankLost, reason.clone()).of_rank(rank));
         member.is_here = false;
         if member.lost_at.take().is_none() {
             self.by_member.remove(&member.id);
@@ -264,6 +265,7 @@ impl Jobs {
         }
         let Some(job) = self.jobs.get_mut(&id) else { return };
         tracing::info!(name = %job.name, generation = job.generation, attempt, reason, "generation is closed");
+        self.notes.push(Note::new(&job.name, Happening::GroupStopped, reason.clone()));
         let is_first = job.unsettled.is_none();
         job.unsettled.get_or_insert(now);
         let change = Change {

@@ -190,6 +190,11 @@ impl Plan {
         self.stripes.iter().any(|stripe| stripe.tree_id == tree_id)
     }
 
+    /// What it needs of each switch, stripe by stripe.
+    pub(super) fn needs(&self) -> impl Iterator<Item = (DeviceId, Need)> + '_ {
+        self.stripes.iter().flat_map(|stripe| stripe.shares.iter().map(|(device, need, _)| (*device, *need)))
+    }
+
     /// Every switch that takes part.
     pub(super) fn devices(&self) -> Vec<DeviceId> {
         let devices: BTreeSet<_> =

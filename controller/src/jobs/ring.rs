@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use inca_p4runtime::northbound;
 
-use super::{Action, Job, JobId, Jobs, Phase};
+use super::{Action, Happening, Job, JobId, Jobs, Note, Phase};
 use crate::program::formats::FormatSpec;
 
 impl Jobs {
@@ -19,6 +19,8 @@ impl Jobs {
             reason,
             "FALLBACK: no reduction tree, the group runs as a ring of its hosts over tcp"
         );
+        let detail = format!("generation {generation}, as a ring of hosts: {reason}");
+        self.notes.push(Note::new(&job.name, Happening::GroupReady, detail));
         job.generation = generation;
         job.assigned = Some((generation, generation));
         job.ring = Some(reason);

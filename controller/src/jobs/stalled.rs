@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use inca_p4runtime::northbound::{self, join_event::Event as JoinEvent};
 
-use super::{Action, GroupName, Jobs, Phase};
+use super::{Action, GroupName, Happening, Jobs, Note, Phase};
 
 /// What a rank told is true for so long; it tells again as long as it waits.
 const FRESH: Duration = Duration::from_millis(2500);
@@ -70,6 +70,8 @@ impl Jobs {
         job.stalls.named = stragglers;
         let missing_ranks: Vec<u32> = job.stalls.named.iter().copied().map(u32::from).collect();
         tracing::warn!(name = %job.name, generation = job.generation, missing = ?missing_ranks, "group waits for ranks");
+        let detail = format!("for ranks {missing_ranks:?}");
+        self.notes.push(Note::new(&job.name, Happening::GroupWaits, detail));
         let members = job.members.values().filter(|member| member.is_here && member.lost_at.is_none());
         let waiting = northbound::Waiting { missing_ranks, host_unknown: false };
         members.map(|member| Action::Tell(member.id, JoinEvent::Waiting(waiting.clone()))).collect()

@@ -3,6 +3,7 @@
 use inca_p4runtime::northbound;
 use inca_wire::packet::Format;
 
+use super::plan::Plan;
 use super::{Job, Jobs, Phase};
 use crate::graph::DeviceId;
 use crate::program::SLOTS;
@@ -21,15 +22,22 @@ impl Jobs {
     }
 }
 
-pub(super) fn job(job: &Job, name: impl Fn(DeviceId) -> String) -> northbound::Job {
+/// Every node of every tree.
+pub(super) fn nodes(plan: &Plan, name: impl Fn(DeviceId) -> String) -> Vec<northbound::TreeNode> {
     let node = |tree_id: u16, node: &Node| northbound::TreeNode {
         tree_id: tree_id.into(),
         switch_name: name(node.device),
         parent: node.parent.map(|uplink| name(uplink.to.device)).unwrap_or_default(),
         ranks: node.ranks().map(|(rank, _)| rank.into()).collect(),
         child_switches: node.switches().map(|(device, _)| name(device)).collect(),
+        port: node.parent.map_or(0, |uplink| uplink.port.into()),
+        parent_port: node.parent.map_or(0, |uplink| uplink.to.port.into()),
     };
-    let stripes = job.plan.iter().flat_map(|plan| &plan.stripes);
+    let stripes = plan.stripes.iter();
+    stripes.flat_map(|stripe| stripe.tree.nodes.iter().map(|one| node(stripe.tree_id, one))).collect()
+}
+
+pub(super) fn job(job: &Job, name: impl Fn(DeviceId) -> String) -> northbound::Job {
     northbound::Job {
         name: job.name.job.clone(),
         group: job.name.group.clone(),
@@ -45,11 +53,7 @@ pub(super) fn job(job: &Job, name: impl Fn(DeviceId) -> String) -> northbound::J
             .filter(|(_, member)| member.is_here)
             .map(|(rank, _)| (*rank).into())
             .collect(),
-        tree: stripes
-            .flat_map(|stripe| {
-                stripe.tree.nodes.iter().map(|one| node(stripe.tree_id, one)).collect::<Vec<_>>()
-            })
-            .collect(),
+        tree: job.plan.as_ref().map(|plan| nodes(plan, name)).unwrap_or_default(),
     }
 }
 

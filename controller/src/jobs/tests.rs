@@ -39,11 +39,11 @@ fn graph(links: &[DeviceId], hosts: &[u8]) -> Graph {
     graph
 }
 
-fn full() -> Graph {
+pub(super) fn full() -> Graph {
     graph(&[1, 2], &[1, 2, 3, 4])
 }
 
-fn request(rank: u32, world: u32) -> northbound::JoinRequest {
+pub(super) fn request(rank: u32, world: u32) -> northbound::JoinRequest {
     northbound::JoinRequest {
         job: "train".to_owned(),
         group: String::new(),
@@ -63,18 +63,18 @@ fn request(rank: u32, world: u32) -> northbound::JoinRequest {
 type Nodes = Vec<(DeviceId, Vec<Entry>)>;
 
 /// The jobs, what every member was told, and what is to be installed.
-struct Run {
-    now: Instant,
-    jobs: Jobs,
+pub(super) struct Run {
+    pub(super) now: Instant,
+    pub(super) jobs: Jobs,
     told: BTreeMap<MemberId, Vec<JoinEvent>>,
     ended: BTreeSet<MemberId>,
-    installing: Vec<(JobId, Nodes)>,
+    pub(super) installing: Vec<(JobId, Nodes)>,
     removing: Vec<(JobId, Vec<DeviceId>)>,
     next: MemberId,
 }
 
 impl Run {
-    fn new(graph: Graph) -> Self {
+    pub(super) fn new(graph: Graph) -> Self {
         let inventory = Inventory::from_text("test", INVENTORY).unwrap();
         let mut run = Self {
             now: Instant::now(),
@@ -104,7 +104,7 @@ impl Run {
         }
     }
 
-    fn join(&mut self, request: &northbound::JoinRequest) -> Result<MemberId, JoinError> {
+    pub(super) fn join(&mut self, request: &northbound::JoinRequest) -> Result<MemberId, JoinError> {
         let id = self.next;
         self.next += 1;
         let actions = self.jobs.join(self.now, id, request)?;
@@ -112,7 +112,7 @@ impl Run {
         Ok(id)
     }
 
-    fn join_all(&mut self, world: u32) -> Vec<MemberId> {
+    pub(super) fn join_all(&mut self, world: u32) -> Vec<MemberId> {
         (0..world).map(|rank| self.join(&request(rank, world)).unwrap()).collect()
     }
 

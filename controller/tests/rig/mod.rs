@@ -3,6 +3,8 @@
 // Each test file uses its part.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
+pub mod http;
+
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};

@@ -1,0 +1,28 @@
+//! The northbound API: gRPC for agents and programs, REST for people and scripts, at one address, over one core.
+//!
+//! ```text
+//!   gRPC (h2)  ---+                      +--> control: the owner of all state
+//!   REST, SSE  ---+--> who may (gate) ---+--> event log
+//!   /metrics   ---+                      +--> metrics
+//! ```
+//!
+//! Both ask the same questions of `Core` and answer with the same documents; `ApiError` is the one place where a refusal becomes a gRPC
+//! code and an HTTP status.
+
+mod ask;
+mod error;
+mod events;
+mod grpc;
+pub mod model;
+mod rest;
+mod server;
+
+pub(crate) use ask::Core;
+pub(crate) use error::ApiError;
+pub(crate) use events::{Draft, EventLog, now_ms};
+pub(crate) use server::serve;
+
+/// The OpenAPI document of the REST API, as it is served at `/openapi.json`.
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    rest::router().1
+}

@@ -1,0 +1,166 @@
+//! The command `inca`, and `inca-controller status`: what the northbound API says, as tables for people and as JSON for programs.
+
+use clap::Args;
+use inca_p4runtime::northbound::controller_client::ControllerClient;
+use inca_p4runtime::northbound::operator_client::OperatorClient;
+use serde::Serialize;
+use thiserror::Error;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::{Channel, Endpoint};
+
+pub mod command;
+mod doctor;
+mod draw;
+mod events;
+mod plan;
+mod show;
+pub mod status;
+mod table;
+
+/// Largest answer: some 100,000 hosts.
+const MAX_ANSWER: usize = 64 << 20;
+
+/// The controller to ask, and how to answer.
+#[derive(Debug, Clone, Args)]
+pub struct Target {
+    /// The controller's API; `http://` may come before it
+    #[arg(
+        long,
+        global = true,
+        value_name = "HOST:PORT",
+        default_value = "127.0.0.1:50051",
+        env = "INCA_CONTROLLER"
+    )]
+    controller: String,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+/// Why a command fails.
+#[derive(Debug, Error)]
+pub enum CliError {
+    /// Nothing answers there.
+    #[error("controller {controller}: {reason}")]
+    Connect {
+        /// As given.
+        controller: String,
+        /// What was tried, and what came of it.
+        reason: String,
+    },
+    /// The controller refused.
+    #[error("controller {controller}: {message}")]
+    Refused {
+        /// As given.
+        controller: String,
+        /// What it says.
+        message: String,
+    },
+    /// What was waited for did not come.
+    #[error("gave up after {after:?}: {missing}")]
+    GaveUp {
+        /// The time given.
+        after: std::time::Duration,
+        /// What was missing last.
+        missing: String,
+    },
+    /// An option's value.
+    #[error("{0}")]
+    Option(String),
+    /// The checks found something; it has been printed.
+    #[error("{0} findings")]
+    Findings(usize),
+    /// The standard output.
+    #[error("standard output: {0}")]
+    Output(#[from] std::io::Error),
+}
+
+/// Adds what every call carries.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Headers {
+    authorization: Option<MetadataValue<Ascii>>,
+}
+
+impl Interceptor for Headers {
+    fn call(&mut self, mut request: tonic::Request<()>) -> Result<tonic::Request<()>, tonic::Status> {
+        if let Some(value) = &self.authorization {
+            request.metadata_mut().insert("authorization", value.clone());
+        }
+        Ok(request)
+    }
+}
+
+type Line = InterceptedService<Channel, Headers>;
+
+/// A connection to the controller.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    name: String,
+    pub(crate) controller: ControllerClient<Line>,
+    pub(crate) operator: OperatorClient<Line>,
+}
+
+impl Target {
+    /// Connects.
+    pub(crate) async fn connect(&self) -> Result<Client, CliError> {
+        let failed = |reason| CliError::Connect { controller: self.controller.clone(), reason };
+        let endpoint = self.endpoint().map_err(failed)?;
+        let channel = endpoint.connect().await.map_err(|error| failed(chain(&error)))?;
+        let line = InterceptedService::new(channel, self.headers().map_err(failed)?);
+        Ok(Client {
+            name: self.controller.clone(),
+            controller: ControllerClient::new(line.clone()).max_decoding_message_size(MAX_ANSWER),
+            operator: OperatorClient::new(line).max_decoding_message_size(MAX_ANSWER),
+        })
+    }
+
+    fn endpoint(&self) -> Result<Endpoint, String> {
+        let target = format!("http://{}", self.controller.trim_start_matches("http://"));
+        Endpoint::from_shared(target).map_err(|error| chain(&error))
+    }
+
+    fn headers(&self) -> Result<Headers, String> {
+        Ok(Headers::default())
+    }
+}
+
+impl Client {
+    /// An answer, or what the controller says against it.
+    pub(crate) fn taken<T>(&self, answer: Result<tonic::Response<T>, tonic::Status>) -> Result<T, CliError> {
+        answer.map(tonic::Response::into_inner).map_err(|status| self.refused(&status))
+    }
+
+    pub(crate) fn refused(&self, status: &tonic::Status) -> CliError {
+        CliError::Refused { controller: self.name.clone(), message: status.message().to_owned() }
+    }
+}
+
+/// An error with its causes: the transport's own says no more than "transport error".
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+/// Prints text. A reader that has enough, as `head`, is no error.
+pub(crate) fn print(text: &str) -> Result<(), CliError> {
+    use std::io::Write;
+    let mut output = std::io::stdout().lock();
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// Prints a document, one key a line.
+pub(crate) fn print_json(document: &impl Serialize) -> Result<(), CliError> {
+    // The API's documents have string keys and no floats: they always serialise.
+    let text = serde_json::to_string_pretty(document).map_err(std::io::Error::other)?;
+    print(&(text + "\n"))
+}

@@ -1,3 +1,0 @@
-//! Parts of the command.
-
-pub(crate) mod status;
