@@ -3,7 +3,7 @@
 #ifndef INCA_ACCUMULATE
 #define INCA_ACCUMULATE
 
-// How a packet's lanes meet the accumulator. Keys of the tables accumulate, accumulate_low and accumulate_high.
+// How a packet's lanes meet the accumulator. Keys of the tables accumulate (by ALIGN_BOTH more), accumulate_low and accumulate_high.
 const bit<8> ALIGN_NONE          = 0;  // nothing to add
 const bit<8> ALIGN_CLEAR         = 1;  // first contribution, all zeros
 const bit<8> ALIGN_STORE         = 2;  // first non-zero contribution, from a host
@@ -12,26 +12,27 @@ const bit<8> ALIGN_RAISE         = 4;  // from a host, above it: shift the accum
 const bit<8> ALIGN_STORE_PARTIAL = 5;  // the same three from a switch: wide lanes
 const bit<8> ALIGN_ADD_PARTIAL   = 6;
 const bit<8> ALIGN_RAISE_PARTIAL = 7;
+const bit<8> ALIGN_BOTH          = 8;  // added where both planes meet the packet alike
 
 // The accumulator has two wide words per word of payload, one per plane. Every operand has room in each of its wide lanes, so
 // nothing crosses from lane to lane.
 //
 // A narrow word brings both planes: its even lanes, the low half of every pair, and its odd lanes, the high half. The low half is
 // shifted up to its place; the high half is brought down and up in one go, so `high_shift` is lane_bits less that shift.
-control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t, word_index_t> low, register<word_t, word_index_t> high) {
+control Accumulate(inout headers_t hdr, inout metadata_t meta) {
     word_t sum;
 
-#define LOW_PART(part, k)  ((LOW(part, k) & low_half) << meta.align_low.shift_packet)
-#define HIGH_PART(part, k) ((LOW(part, k) & high_half) >> meta.align_high.shift_packet)
+#define LOW_PART(part, k)  ((WORD(part, k) & low_half) << meta.low.shift_packet)
+#define HIGH_PART(part, k) ((WORD(part, k) & high_half) >> meta.high.shift_packet)
 
 #define NEXT meta.index = meta.index + 1;
 #define PUT(plane, value) \
         sum = value; \
-        plane.write(meta.index, sum);
+        accumulator_##plane.write(meta.index, sum);
 #define UPDATE(plane, value) \
-        plane.read(sum, meta.index); \
+        accumulator_##plane.read(sum, meta.index); \
         sum = value; \
-        plane.write(meta.index, sum);
+        accumulator_##plane.write(meta.index, sum);
 
     // Hosts alone below this switch: both planes meet the packet alike.
     @name(".clear")
@@ -62,7 +63,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t, 
     @name(".add_unshifted")
     action add_unshifted(word_t low_half, word_t high_half) {
         meta.index = meta.word_index;
-#define OP(part, k) UPDATE(low, sum + (LOW(part, k) & low_half)) UPDATE(high, sum + HIGH_PART(part, k)) NEXT
+#define OP(part, k) UPDATE(low, sum + (WORD(part, k) & low_half)) UPDATE(high, sum + HIGH_PART(part, k)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
     }
@@ -71,8 +72,8 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t, 
     action raise(word_t low_half, word_t high_half) {
         meta.index = meta.word_index;
 #define OP(part, k) \
-        UPDATE(low, (sum >> meta.align_low.shift_accumulator) + LOW_PART(part, k)) \
-        UPDATE(high, (sum >> meta.align_low.shift_accumulator) + HIGH_PART(part, k)) NEXT
+        UPDATE(low, (sum >> meta.low.shift_accumulator) + LOW_PART(part, k)) \
+        UPDATE(high, (sum >> meta.low.shift_accumulator) + HIGH_PART(part, k)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
     }
@@ -81,16 +82,16 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t, 
     // each, which survives the subtraction where the accumulator's is not smaller. Borrows two words that only the rounding uses.
 #define LARGER(plane, value) \
         meta.to_offset = value; \
-        plane.read(sum, meta.index); \
+        accumulator_##plane.read(sum, meta.index); \
         meta.magnitudes = ((sum | above) - meta.to_offset) & above; \
         meta.magnitudes = meta.magnitudes - (meta.magnitudes >> lane_bits); \
-        plane.read(sum, meta.index); \
+        accumulator_##plane.read(sum, meta.index); \
         sum = meta.to_offset ^ ((sum ^ meta.to_offset) & meta.magnitudes); \
-        plane.write(meta.index, sum);
+        accumulator_##plane.write(meta.index, sum);
     @name(".keep_largest")
     action keep_largest(word_t low_half, word_t high_half, word_t above, bit<8> lane_bits) {
         meta.index = meta.word_index;
-#define OP(part, k) LARGER(low, LOW(part, k) & low_half) LARGER(high, HIGH_PART(part, k)) NEXT
+#define OP(part, k) LARGER(low, WORD(part, k) & low_half) LARGER(high, HIGH_PART(part, k)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
     }
@@ -100,7 +101,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t, 
     table accumulate {
         key = {
             hdr.inca.format: exact @name("format");
-            meta.how_both: exact @name("align");
+            meta.how_low: exact @name("align");
         }
         actions = { clear; store; add; add_unshifted; raise; keep_largest; @defaultonly NoAction; }
         default_action = NoAction();
@@ -135,7 +136,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t, 
     @name(".raise_low")
     action raise_low(word_t low_half) {
         meta.index = meta.word_index;
-#define OP(part, k) UPDATE(low, (sum >> meta.align_low.shift_accumulator) + LOW_PART(part, k)) NEXT
+#define OP(part, k) UPDATE(low, (sum >> meta.low.shift_accumulator) + LOW_PART(part, k)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
     }
@@ -143,7 +144,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t, 
     @name(".store_partial_low")
     action store_partial_low() {
         meta.index = meta.word_index;
-#define OP(part, k) PUT(low, LOW(part, k)) NEXT
+#define OP(part, k) PUT(low, WORD(part, k)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
     }
@@ -151,7 +152,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t, 
     @name(".add_partial_low")
     action add_partial_low() {
         meta.index = meta.word_index;
-#define OP(part, k) UPDATE(low, sum + (LOW(part, k) >> meta.align_low.shift_packet)) NEXT
+#define OP(part, k) UPDATE(low, sum + (WORD(part, k) >> meta.low.shift_packet)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
     }
@@ -159,7 +160,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t, 
     @name(".raise_partial_low")
     action raise_partial_low() {
         meta.index = meta.word_index;
-#define OP(part, k) UPDATE(low, (sum >> meta.align_low.shift_accumulator) + LOW(part, k)) NEXT
+#define OP(part, k) UPDATE(low, (sum >> meta.low.shift_accumulator) + WORD(part, k)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
     }
@@ -167,7 +168,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t, 
     @name(".keep_largest_low")
     action keep_largest_low(word_t low_half, word_t above, bit<8> lane_bits) {
         meta.index = meta.word_index;
-#define OP(part, k) LARGER(low, LOW(part, k) & low_half) NEXT
+#define OP(part, k) LARGER(low, WORD(part, k) & low_half) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
     }
@@ -175,7 +176,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t, 
     @name(".keep_largest_partial_low")
     action keep_largest_partial_low(word_t above, bit<8> lane_bits) {
         meta.index = meta.word_index;
-#define OP(part, k) LARGER(low, LOW(part, k)) NEXT
+#define OP(part, k) LARGER(low, WORD(part, k)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
     }
@@ -223,7 +224,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t, 
     @name(".raise_high")
     action raise_high(word_t high_half) {
         meta.index = meta.word_index;
-#define OP(part, k) UPDATE(high, (sum >> meta.align_high.shift_accumulator) + HIGH_PART(part, k)) NEXT
+#define OP(part, k) UPDATE(high, (sum >> meta.high.shift_accumulator) + HIGH_PART(part, k)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
     }
@@ -231,7 +232,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t, 
     @name(".store_partial_high")
     action store_partial_high() {
         meta.index = meta.word_index;
-#define OP(part, k) PUT(high, LOW(part, k)) NEXT
+#define OP(part, k) PUT(high, WORD(part, k)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
     }
@@ -239,7 +240,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t, 
     @name(".add_partial_high")
     action add_partial_high() {
         meta.index = meta.word_index;
-#define OP(part, k) UPDATE(high, sum + (LOW(part, k) >> meta.align_high.shift_packet)) NEXT
+#define OP(part, k) UPDATE(high, sum + (WORD(part, k) >> meta.high.shift_packet)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
     }
@@ -247,7 +248,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t, 
     @name(".raise_partial_high")
     action raise_partial_high() {
         meta.index = meta.word_index;
-#define OP(part, k) UPDATE(high, (sum >> meta.align_high.shift_accumulator) + LOW(part, k)) NEXT
+#define OP(part, k) UPDATE(high, (sum >> meta.high.shift_accumulator) + WORD(part, k)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
     }
@@ -263,7 +264,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t, 
     @name(".keep_largest_partial_high")
     action keep_largest_partial_high(word_t above, bit<8> lane_bits) {
         meta.index = meta.word_index;
-#define OP(part, k) LARGER(high, LOW(part, k)) NEXT
+#define OP(part, k) LARGER(high, WORD(part, k)) NEXT
         FOR_EACH_WORD(OP)
 #undef OP
     }
@@ -285,7 +286,7 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta)(register<word_t, 
     }
 
     apply {
-        if (meta.how_both != ALIGN_NONE) {
+        if (meta.how_low > ALIGN_BOTH) {
             accumulate.apply();
         } else {
             if (meta.how_low != ALIGN_NONE) {

@@ -12,8 +12,9 @@ const bit<8> IP_PROTOCOL_TCP = 6;
 const bit<8> IP_PROTOCOL_UDP = 17;
 const bit<8> RESULT_TTL      = 64;
 // Version 4, five words of header; any bit of the fragment field but "don't fragment".
-const bit<8>  IPV4_WITHOUT_OPTIONS = 0x45;
-const bit<16> IPV4_FRAGMENTED      = 0xBFFF;
+const bit<16> IPV4_WITHOUT_OPTIONS = 0x4500;      // version and header length; DiffServ 0
+const bit<16> IPV4_VERSION_IHL     = 0xFF00;
+const bit<32> IPV4_FRAGMENTED      = 0x0000BFFF;  // more fragments, or an offset
 
 const bit<16> ARP_HARDWARE_ETHERNET = 1;
 const bit<16> ARP_REQUEST = 1;

@@ -8,8 +8,8 @@ control IncaComputeChecksum(inout headers_t hdr, inout metadata_t meta) {
     apply {
         // Forwarded packets have theirs updated with the TTL; copies of sums and results are new packets.
         update_checksum(meta.event >= EVENT_COMPLETED,
-            { hdr.ipv4.version_ihl, hdr.ipv4.diffserv, hdr.ipv4.total_length, hdr.ipv4.identification,
-              hdr.ipv4.fragment, hdr.ipv4.ttl, hdr.ipv4.protocol, hdr.ipv4.src_addr, hdr.ipv4.dst_addr },
+            { hdr.ipv4.version_ihl_diffserv, hdr.ipv4.total_length, hdr.ipv4.fragmentation,
+              hdr.ipv4.ttl, hdr.ipv4.protocol, hdr.ipv4.src_addr, hdr.ipv4.dst_addr },
             hdr.ipv4.checksum, HashAlgorithm.csum16);
     }
 }
@@ -21,12 +21,8 @@ control IncaDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.arp);
         packet.emit(hdr.ipv4);
         packet.emit(hdr.udp);
-        packet.emit(hdr.tcp_ports);
         packet.emit(hdr.inca);
-#define OP(part) packet.emit(hdr.low_##part);
-        FOR_EACH_HEADER(OP)
-#undef OP
-#define OP(part) packet.emit(hdr.high_##part);
+#define OP(part) packet.emit(hdr.words_##part);
         FOR_EACH_HEADER(OP)
 #undef OP
     }

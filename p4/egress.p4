@@ -16,13 +16,15 @@ control IncaEgress(inout headers_t hdr, inout metadata_t meta, inout standard_me
         address(dst_mac, dst_ip, dst_port, member);
     }
 
-    // A sum leaves as one packet per plane, so that no packet grows.
+    // A sum leaves as one packet per plane, so that no packet grows. Its words are read here, where each copy needs one plane alone. They can
+    // have changed since the ingress only if this sequence already has its result; then the parent has both planes and takes no more of it.
     @name(".to_parent_low")
     action to_parent_low(mac_addr_t dst_mac, ipv4_addr_t dst_ip, bit<16> dst_port, bit<16> member) {
         address(dst_mac, dst_ip, dst_port, member);
         hdr.inca.plane = 0;
-#define OP(part) hdr.high_##part.setInvalid();
-        FOR_EACH_HEADER(OP)
+        meta.index = meta.word_index;
+#define OP(part, k) accumulator_low.read(WORD(part, k), meta.index); meta.index = meta.index + 1;
+        FOR_EACH_WORD(OP)
 #undef OP
     }
 
@@ -30,8 +32,9 @@ control IncaEgress(inout headers_t hdr, inout metadata_t meta, inout standard_me
     action to_parent_high(mac_addr_t dst_mac, ipv4_addr_t dst_ip, bit<16> dst_port, bit<16> member) {
         address(dst_mac, dst_ip, dst_port, member);
         hdr.inca.plane = 1;
-#define OP(part) hdr.low_##part.setInvalid();
-        FOR_EACH_HEADER(OP)
+        meta.index = meta.word_index;
+#define OP(part, k) accumulator_high.read(WORD(part, k), meta.index); meta.index = meta.index + 1;
+        FOR_EACH_WORD(OP)
 #undef OP
     }
 

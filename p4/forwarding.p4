@@ -32,9 +32,9 @@ control Arp(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_
         hdr.arp.operation = ARP_REPLY;
         hdr.arp.target_mac = hdr.arp.sender_mac;
         hdr.arp.sender_mac = mac;
-        ipv4_addr_t asked = hdr.arp.target_ip;
+        meta.scratch = hdr.arp.target_ip;
         hdr.arp.target_ip = hdr.arp.sender_ip;
-        hdr.arp.sender_ip = asked;
+        hdr.arp.sender_ip = meta.scratch;
         standard_metadata.egress_spec = standard_metadata.ingress_port;
         meta.event = EVENT_ARP_REPLY;
     }
@@ -69,17 +69,16 @@ control Arp(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_
 }
 
 control Ipv4Forwarding(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
-    bit<16> l4_src = 0;
-    bit<16> l4_dst = 0;
-
     @name(".forward")
     action forward(port_t port) {
         standard_metadata.egress_spec = port;
         hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
         // The TTL is the high byte of a 16-bit unit, so the one's complement checksum grows by 0x0100 (RFC 1624); the
         // carry wraps around. Right with IPv4 options too.
-        bit<17> sum = (bit<17>)hdr.ipv4.checksum + 0x0100;
-        hdr.ipv4.checksum = sum[15:0] + (bit<16>)sum[16:16];
+        hdr.ipv4.checksum = hdr.ipv4.checksum + 0x0100;
+        if (hdr.ipv4.checksum < 0x0100) {
+            hdr.ipv4.checksum = hdr.ipv4.checksum + 1;
+        }
         meta.event = EVENT_FORWARDED;
     }
 
@@ -91,8 +90,7 @@ control Ipv4Forwarding(inout headers_t hdr, inout metadata_t meta, inout standar
             hdr.ipv4.dst_addr: lpm @name("dst_addr");
             hdr.ipv4.src_addr: selector;
             hdr.ipv4.protocol: selector;
-            l4_src: selector;
-            l4_dst: selector;
+            meta.scratch: selector;  // ports
         }
         actions = { forward; @defaultonly NoAction; }
         size = 16384;
@@ -104,11 +102,7 @@ control Ipv4Forwarding(inout headers_t hdr, inout metadata_t meta, inout standar
             meta.event = DROP_TTL_EXPIRED;
         } else {
             if (hdr.udp.isValid()) {
-                l4_src = hdr.udp.src_port;
-                l4_dst = hdr.udp.dst_port;
-            } else if (hdr.tcp_ports.isValid()) {
-                l4_src = hdr.tcp_ports.src_port;
-                l4_dst = hdr.tcp_ports.dst_port;
+                meta.scratch = hdr.udp.src_port ++ hdr.udp.dst_port;
             }
             // A table with a selector has no default action of its own on this target.
             if (!ipv4_lpm.apply().hit) {

@@ -184,12 +184,18 @@ class Fuser:
             index = max(index - 1, 0)
 
     def fusible(self, action: Node, index: int, temporaries: set[str], targets: set[int]) -> str | None:
-        """The temporary that the primitive sets and only the next one uses, once, where an expression may stand."""
+        """The temporary that the primitive sets and only the next one uses, where an expression may stand.
+
+        A register may be used several times there, anything else once.
+        """
         primitives = action["primitives"]
         target, user = defines(primitives[index]), primitives[index + 1]
         if target is None or target not in temporaries or index + 1 in targets:
             return None
-        if list(reads(user)).count(target) != 1 or not takes_expressions(user, target):
+        times = list(reads(user)).count(target)
+        if times == 0 or not takes_expressions(user, target):
+            return None
+        if times > 1 and primitives[index]["op"] != "register_read":
             return None
         if defines(user) != target and self.read_later(action, index + 2, target, targets):
             return None

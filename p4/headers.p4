@@ -39,11 +39,9 @@ header arp_t {
 }
 
 header ipv4_t {
-    bit<8>      version_ihl;
-    bit<8>      diffserv;
+    bit<16>     version_ihl_diffserv;  // what is used together is one field: BMv2 pays for each
     bit<16>     total_length;
-    bit<16>     identification;
-    bit<16>     fragment;  // flags and offset
+    bit<32>     fragmentation;  // identification, flags, offset
     bit<8>      ttl;
     bit<8>      protocol;
     bit<16>     checksum;
@@ -56,12 +54,6 @@ header udp_t {
     bit<16> dst_port;
     bit<16> length;
     bit<16> checksum;
-}
-
-// The first four bytes of TCP: enough to tell flows apart.
-header tcp_ports_t {
-    bit<16> src_port;
-    bit<16> dst_port;
 }
 
 // docs/protocol.md, "Header".
@@ -88,17 +80,13 @@ header inca_t {
 
 struct headers_t {
     packet_in_t  packet_in;
-    packet_out_t packet_out;
     ethernet_t   ethernet;
     arp_t        arp;
     ipv4_t       ipv4;
     udp_t        udp;
-    tcp_ports_t  tcp_ports;
     inca_t       inca;
-    // The payload as it arrives. A finished sum leaves the ingress as two planes of wide lanes, `low` and `high`;
-    // a result as `low` alone. Each copy's egress keeps one of them, so no packet grows.
-    WORDS(low)
-    WORDS(high)
+    // The payload: narrow words from and to hosts and downwards, one plane of wide lanes upwards.
+    WORDS
 }
 
 // What a slot is at: generation ++ sequence ++ tag ++ words ++ flags. Compared with a packet as one number in the usual case.
@@ -112,14 +100,6 @@ typedef bit<112> operation_t;
 // Contributions inside ++ the bits of the children they came from.
 typedef bit<80> arrived_t;
 
-// Scalars of one plane of a slot.
-struct plane_t {
-    arrived_t arrived;
-    bit<64>   bias;
-    bit<16>   exp_max;
-    bit<16>   exp_min;
-}
-
 // By how many bits which of the two is shifted when a packet meets one plane of the accumulator.
 struct alignment_t {
     bit<8> shift_packet;
@@ -127,25 +107,29 @@ struct alignment_t {
 }
 
 // Every field is cleared for every packet and copied with every copy, at a price: none is kept here that can be computed where it
-// is used.
+// is used, and some serve for more than one thing.
 struct metadata_t {
     bit<32> event;             // what became of the packet: EVENT_* or DROP_*; 0 while nothing is decided
     bit<7>  reason;            // why it goes to the controller
     bit<16> replica;           // the receiver of a single copy
+    bit<32> scratch;           // one number for a moment; ports that tell flows apart, source ++ destination
     bit<16> guard;             // the tree's guard bits, once a sum is complete
-    // The slot: where its scalars are, where its words begin, and its scalars.
+    // The slot: where its scalars are, where its words begin, and what it is at.
     slot_index_t slot_index;
     word_index_t word_index;
     operation_t  operation;
-    plane_t      low;
-    plane_t      high;
-    // How the packet meets both planes at once, or either: ALIGN_*.
-    bit<8>       how_both;
+    // Scalars of the slot: who has contributed to which plane, and the rest for the plane at hand. Once all have contributed, both planes
+    // have the same.
+    arrived_t    low_arrived;
+    arrived_t    high_arrived;
+    bit<64>      bias;
+    bit<16>      exp_max;
+    bit<16>      exp_min;
+    // How the packet meets the low plane (or both at once) and the high one: ALIGN_*.
     bit<8>       how_low;
     bit<8>       how_high;
-    alignment_t  align_low;
-    alignment_t  align_high;
-    // Scratch.
+    alignment_t  low;
+    alignment_t  high;
     word_index_t index;        // of the word at hand
     word_t       to_offset;    // what turns the lanes of a finished sum into offset binary
     word_t       magnitudes;   // OR of the magnitudes of a finished sum

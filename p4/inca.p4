@@ -14,6 +14,10 @@
 #include "parser.p4"
 #include "forwarding.p4"
 
+// The sums so far: two wide words, one per plane, for each word of payload. The ingress adds, the egress reads what goes to the parent.
+@name(".accumulator_low")  register<word_t, word_index_t>(SLOT_WORDS) accumulator_low;
+@name(".accumulator_high") register<word_t, word_index_t>(SLOT_WORDS) accumulator_high;
+
 #include "accumulate.p4"
 #include "slot.p4"
 #include "round.p4"
@@ -41,18 +45,18 @@ control IncaIngress(inout headers_t hdr, inout metadata_t meta, inout standard_m
     }
 
     apply {
-        if (hdr.packet_out.isValid()) {
-            standard_metadata.egress_spec = hdr.packet_out.egress_port;
-            hdr.packet_out.setInvalid();
+        if (standard_metadata.ingress_port == CPU_PORT && standard_metadata.parser_error == error.NoError) {
             meta.event = EVENT_FROM_CONTROLLER;
-        } else if (hdr.inca.isValid() && service.apply().hit) {
-            if (hdr.inca.opcode == OPCODE_ANNOUNCE && standard_metadata.parser_error == error.NoError) {
+        } else if (hdr.ipv4.isValid()) {
+            if (!service.apply().hit) {
+                forwarding.apply(hdr, meta, standard_metadata);
+            } else if (!hdr.inca.isValid()) {
+                meta.event = DROP_NO_ROUTE;
+            } else if (hdr.inca.opcode == OPCODE_ANNOUNCE && standard_metadata.parser_error == error.NoError) {
                 announce_to_controller.apply(hdr, meta, standard_metadata);
             } else {
                 reduction.apply(hdr, meta, standard_metadata);
             }
-        } else if (hdr.ipv4.isValid()) {
-            forwarding.apply(hdr, meta, standard_metadata);
         } else if (hdr.arp.isValid()) {
             arp.apply(hdr, meta, standard_metadata);
         } else if (hdr.ethernet.isValid() && hdr.ethernet.ether_type == ETHERTYPE_LLDP) {

@@ -8,8 +8,10 @@ parser IncaParser(packet_in packet, out headers_t hdr, inout metadata_t meta, in
         }
     }
 
+    // packet_out_t is looked at, not kept: one header less to clear for every packet.
     state parse_packet_out {
-        packet.extract(hdr.packet_out);
+        standard_metadata.egress_spec = packet.lookahead<bit<16>>()[15:7];
+        packet.advance(16);
         transition accept;
     }
 
@@ -30,15 +32,16 @@ parser IncaParser(packet_in packet, out headers_t hdr, inout metadata_t meta, in
     state parse_ipv4 {
         packet.extract(hdr.ipv4);
         // Options and fragments are forwarded without a look at what follows.
-        transition select(hdr.ipv4.version_ihl, hdr.ipv4.fragment, hdr.ipv4.protocol) {
-            (IPV4_WITHOUT_OPTIONS, 0 &&& IPV4_FRAGMENTED, IP_PROTOCOL_UDP): parse_udp;
-            (IPV4_WITHOUT_OPTIONS, 0 &&& IPV4_FRAGMENTED, IP_PROTOCOL_TCP): parse_tcp_ports;
+        transition select(hdr.ipv4.version_ihl_diffserv, hdr.ipv4.fragmentation, hdr.ipv4.protocol) {
+            (IPV4_WITHOUT_OPTIONS &&& IPV4_VERSION_IHL, 0 &&& IPV4_FRAGMENTED, IP_PROTOCOL_UDP): parse_udp;
+            (IPV4_WITHOUT_OPTIONS &&& IPV4_VERSION_IHL, 0 &&& IPV4_FRAGMENTED, IP_PROTOCOL_TCP): parse_tcp;
             default: accept;
         }
     }
 
-    state parse_tcp_ports {
-        packet.extract(hdr.tcp_ports);
+    // The ports are all that tells flows apart.
+    state parse_tcp {
+        meta.scratch = packet.lookahead<bit<32>>();
         transition accept;
     }
 
@@ -65,7 +68,7 @@ parser IncaParser(packet_in packet, out headers_t hdr, inout metadata_t meta, in
     }
 
     state parse_16 {
-        packet.extract(hdr.low_16);
+        packet.extract(hdr.words_16);
         transition select(hdr.inca.words) {
             MAX_WORDS: parse_8;
             0x08 &&& 0x08: parse_8;
@@ -77,7 +80,7 @@ parser IncaParser(packet_in packet, out headers_t hdr, inout metadata_t meta, in
     }
 
     state parse_8 {
-        packet.extract(hdr.low_8);
+        packet.extract(hdr.words_8);
         transition select(hdr.inca.words) {
             MAX_WORDS: parse_4;
             0x04 &&& 0x04: parse_4;
@@ -88,7 +91,7 @@ parser IncaParser(packet_in packet, out headers_t hdr, inout metadata_t meta, in
     }
 
     state parse_4 {
-        packet.extract(hdr.low_4);
+        packet.extract(hdr.words_4);
         transition select(hdr.inca.words) {
             MAX_WORDS: parse_2;
             0x02 &&& 0x02: parse_2;
@@ -98,7 +101,7 @@ parser IncaParser(packet_in packet, out headers_t hdr, inout metadata_t meta, in
     }
 
     state parse_2 {
-        packet.extract(hdr.low_2);
+        packet.extract(hdr.words_2);
         transition select(hdr.inca.words) {
             MAX_WORDS: parse_1;
             0x01 &&& 0x01: parse_1;
@@ -107,7 +110,7 @@ parser IncaParser(packet_in packet, out headers_t hdr, inout metadata_t meta, in
     }
 
     state parse_1 {
-        packet.extract(hdr.low_1);
+        packet.extract(hdr.words_1);
         transition select(hdr.inca.words) {
             MAX_WORDS: parse_32nd;
             default: accept;
@@ -115,7 +118,7 @@ parser IncaParser(packet_in packet, out headers_t hdr, inout metadata_t meta, in
     }
 
     state parse_32nd {
-        packet.extract(hdr.low_32nd);
+        packet.extract(hdr.words_32nd);
         transition accept;
     }
 }

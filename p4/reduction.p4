@@ -17,22 +17,19 @@ control Reduction(inout headers_t hdr, inout metadata_t meta, inout standard_met
     @name(".high_exp_max") register<bit<16>, slot_index_t>(SLOTS) high_exp_max;
     @name(".low_exp_min")  register<bit<16>, slot_index_t>(SLOTS) low_exp_min;
     @name(".high_exp_min") register<bit<16>, slot_index_t>(SLOTS) high_exp_min;
-    // The sum so far: two wide words, one per plane, for each word of payload.
-    @name(".accumulator_low")  register<word_t, word_index_t>(SLOT_WORDS) accumulator_low;
-    @name(".accumulator_high") register<word_t, word_index_t>(SLOT_WORDS) accumulator_high;
     // Scalars and words of the last finished sequence. Apart from the current one, so that a child that missed the result can
     // still be answered when its siblings have moved on.
     @name(".stored_scalars") register<bit<96>, slot_index_t>(SLOTS) stored_scalars;
     @name(".stored_words")   register<word_t, word_index_t>(SLOT_WORDS) stored_words;
 
     Slot(operations, resent_at, low_arrived, high_arrived, low_bias, high_bias, low_exp_max, high_exp_max, low_exp_min, high_exp_min) slot;
-    Accumulate(accumulator_low, accumulator_high) accumulate;
+    Accumulate() accumulate;
     Round(stored_words) round;
 
     bit<96> stored;
 
     action remove_words() {
-#define OP(part) hdr.low_##part.setInvalid();
+#define OP(part) hdr.words_##part.setInvalid();
         FOR_EACH_HEADER(OP)
 #undef OP
         hdr.inca.words = 0;
@@ -40,42 +37,29 @@ control Reduction(inout headers_t hdr, inout metadata_t meta, inout standard_met
         hdr.ipv4.total_length = IPV4_BYTES + UDP_BYTES + INCA_BYTES;
     }
 
-    action load_sum() {
-#define OP(part) if (hdr.low_##part.isValid()) { hdr.high_##part.setValid(); }
-        FOR_EACH_HEADER(OP)
-#undef OP
-        meta.index = meta.word_index;
-#define OP(part, k) \
-        accumulator_low.read(LOW(part, k), meta.index); \
-        accumulator_high.read(HIGH(part, k), meta.index); \
-        meta.index = meta.index + 1;
-        FOR_EACH_WORD(OP)
-#undef OP
-    }
-
     // The packet becomes the slot's sum: every field from the slot, none from the packet that happened to come last.
     action become_sum() {
-        if (meta.low.exp_max != EXP_MAX_OF_ZERO && meta.low.exp_max - meta.low.exp_min > meta.guard) {
+        if (meta.exp_max != EXP_MAX_OF_ZERO && meta.exp_max - meta.exp_min > meta.guard) {
             meta.operation = meta.operation | (operation_t)FLAG_RANGE;
             operations.write(meta.slot_index, meta.operation);
         }
-        hdr.inca.contributions = meta.low.arrived[79:64];
+        hdr.inca.contributions = meta.low_arrived[79:64];
         hdr.inca.flags = OPERATION_FLAGS;
         if (hdr.inca.flags & FLAG_MISMATCH == 0) {
             hdr.inca.tag = OPERATION_TAG;
-            hdr.inca.exp_max = meta.low.exp_max;
-            hdr.inca.exp_min = meta.low.exp_min;
-            hdr.inca.bias = meta.low.bias;
+            hdr.inca.exp_max = meta.exp_max;
+            hdr.inca.exp_min = meta.exp_min;
         } else {
             hdr.inca.flags = FLAG_MISMATCH;
             hdr.inca.tag = 0;
             hdr.inca.exp_max = EXP_MAX_OF_ZERO;
             hdr.inca.exp_min = EXP_MIN_OF_ZERO;
-            hdr.inca.bias = 0;
         }
         if (hdr.inca.flags == 0) {
-            load_sum();
+            hdr.inca.bias = meta.bias;
         } else {
+            // What is not added has no bias.
+            hdr.inca.bias = 0;
             remove_words();
         }
         resent_at.write(meta.slot_index, (bit<32>)standard_metadata.ingress_global_timestamp);
@@ -94,9 +78,6 @@ control Reduction(inout headers_t hdr, inout metadata_t meta, inout standard_met
 
     // The root's sum, rounded or found not to fit.
     action finish() {
-#define OP(part) hdr.high_##part.setInvalid();
-        FOR_EACH_HEADER(OP)
-#undef OP
         if (hdr.inca.flags != 0) {
             remove_words();
         }
@@ -106,7 +87,7 @@ control Reduction(inout headers_t hdr, inout metadata_t meta, inout standard_met
     action pass_result() {
         meta.index = meta.word_index;
 #define OP(part, k) \
-        stored_words.write(meta.index, LOW(part, k)); \
+        stored_words.write(meta.index, WORD(part, k)); \
         meta.index = meta.index + 1;
         FOR_EACH_WORD(OP)
 #undef OP
@@ -120,7 +101,7 @@ control Reduction(inout headers_t hdr, inout metadata_t meta, inout standard_met
         } else if (stored[55:48] == hdr.inca.words) {
             meta.index = meta.word_index;
 #define OP(part, k) \
-            stored_words.read(LOW(part, k), meta.index); \
+            stored_words.read(WORD(part, k), meta.index); \
             meta.index = meta.index + 1;
             FOR_EACH_WORD(OP)
 #undef OP
@@ -146,21 +127,20 @@ control Reduction(inout headers_t hdr, inout metadata_t meta, inout standard_met
         hdr.inca.flags         = OPERATION_FLAGS;
         hdr.inca.sequence      = OPERATION_SEQUENCE;
         hdr.inca.tag           = OPERATION_TAG;
-        hdr.inca.contributions = meta.low.arrived[79:64];
-        hdr.inca.exp_max       = meta.low.exp_max;
-        hdr.inca.exp_min       = meta.low.exp_min;
-        hdr.inca.bias          = meta.low.arrived[63:0];
+        hdr.inca.contributions = meta.low_arrived[79:64];
+        hdr.inca.exp_max       = meta.exp_max;
+        hdr.inca.exp_min       = meta.exp_min;
+        hdr.inca.bias          = meta.low_arrived[63:0];
         standard_metadata.egress_spec = standard_metadata.ingress_port;
     }
 
     // What every packet of the switch's own looks like; its receiver's addresses come in the egress.
     action renew_headers() {
-        hdr.udp.src_port        = INCA_UDP_PORT;
-        hdr.udp.checksum        = 0;
-        hdr.ipv4.diffserv       = 0;
-        hdr.ipv4.identification = 0;
-        hdr.ipv4.fragment       = 0;
-        hdr.ipv4.ttl            = RESULT_TTL;
+        hdr.udp.src_port              = INCA_UDP_PORT;
+        hdr.udp.checksum              = 0;
+        hdr.ipv4.version_ihl_diffserv = IPV4_WITHOUT_OPTIONS;
+        hdr.ipv4.fragmentation        = 0;
+        hdr.ipv4.ttl                  = RESULT_TTL;
     }
 
     apply {

@@ -5,19 +5,29 @@
 #define INCA_ROUND
 
 control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t, word_index_t> stored_words) {
+    word_t low_sum;
+    word_t high_sum;
+
+#define READ_SUMS \
+        accumulator_low.read(low_sum, meta.index); \
+        accumulator_high.read(high_sum, meta.index);
+#define NEXT meta.index = meta.index + 1;
+
     // Turns each wide lane of the sum, which holds V + bias, into T = V + 2^(2w-1), and ORs together the lanes' magnitudes X.
     //   ones: 1      top: 2^(2w-1)      rest: 2^(2w-1) - 1      half: 2^(w-1)      low: 2^w - 1
     //   lane_bits: w      top_bit: 2w - 1      fold, fold_again: how far to fold the last 64 bits to one lane, in two steps (0: no more)
     @name(".measure_lanes")
     action measure_lanes(word_t ones, word_t top, word_t rest, word_t half, word_t low, bit<8> lane_bits, bit<8> top_bit, bit<8> fold, bit<8> fold_again) {
-        meta.to_offset = top - ones * (word_t)meta.low.bias;
+        meta.to_offset = top - ones * (word_t)meta.bias;
         // T ^ (rest + its top bit) is V for V >= 0 and -V - 1 below: the top bit either completes `rest` to `top` or not. Nested
         // expressions, since a word written to a field costs more than the few operations that are done twice.
 #define T(word)         (word + meta.to_offset)
 #define MAGNITUDE(word) (T(word) ^ (rest + ((T(word) >> top_bit) & ones)))
 #define ROUNDED_UP(m)   (m + (((m + half) >> lane_bits) & low))
 #define MEASURE(part, k) \
-        meta.magnitudes = meta.magnitudes | ROUNDED_UP(MAGNITUDE(LOW(part, k))) | ROUNDED_UP(MAGNITUDE(HIGH(part, k)));
+        READ_SUMS \
+        meta.magnitudes = meta.magnitudes | ROUNDED_UP(MAGNITUDE(low_sum)) | ROUNDED_UP(MAGNITUDE(high_sum)); \
+        NEXT
         // Constant shifts end at 255 on this target; slices do not.
 #define FOLD_TO_128_BITS \
         meta.magnitudes = meta.magnitudes | (word_t)meta.magnitudes[2047:1024]; \
@@ -25,6 +35,7 @@ control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t, word_
         meta.magnitudes = meta.magnitudes | (word_t)meta.magnitudes[511:256]; \
         meta.magnitudes = meta.magnitudes | (meta.magnitudes >> 128);
         meta.magnitudes = 0;
+        meta.index = meta.word_index;
         FOR_EACH_WORD(MEASURE)
         FOLD_TO_128_BITS
         meta.magnitudes = meta.magnitudes | (meta.magnitudes >> 64);
@@ -39,6 +50,7 @@ control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t, word_
     action measure_64_bit_lanes(word_t ones, word_t top, word_t rest, word_t half, word_t low, bit<8> lane_bits, bit<8> top_bit) {
         meta.to_offset = top - ones * ((word_t)hdr.inca.contributions << 63);
         meta.magnitudes = 0;
+        meta.index = meta.word_index;
         FOR_EACH_WORD(MEASURE)
         FOLD_TO_128_BITS
         meta.widest = meta.magnitudes[126:63];
@@ -68,9 +80,10 @@ control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t, word_
     action keep(word_t offset, bit<8> lane_bits) {
         meta.index = meta.word_index;
 #define OP(part, k) \
-        LOW(part, k) = (T(LOW(part, k)) + offset) | ((T(HIGH(part, k)) + offset) << lane_bits); \
-        stored_words.write(meta.index, LOW(part, k)); \
-        meta.index = meta.index + 1;
+        READ_SUMS \
+        WORD(part, k) = (T(low_sum) + offset) | ((T(high_sum) + offset) << lane_bits); \
+        stored_words.write(meta.index, WORD(part, k)); \
+        NEXT
         FOR_EACH_WORD(OP)
 #undef OP
         if (hdr.inca.exp_max != EXP_MAX_OF_ZERO) {
@@ -84,9 +97,10 @@ control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t, word_
 #define ROUNDED(word) (((T(word) + offset + ((T(word) >> shift) & ones)) >> shift) & low)
         meta.index = meta.word_index;
 #define OP(part, k) \
-        LOW(part, k) = ROUNDED(LOW(part, k)) | (ROUNDED(HIGH(part, k)) << lane_bits); \
-        stored_words.write(meta.index, LOW(part, k)); \
-        meta.index = meta.index + 1;
+        READ_SUMS \
+        WORD(part, k) = ROUNDED(low_sum) | (ROUNDED(high_sum) << lane_bits); \
+        stored_words.write(meta.index, WORD(part, k)); \
+        NEXT
         FOR_EACH_WORD(OP)
 #undef OP
         hdr.inca.exp_max = hdr.inca.exp_max - meta.guard + (bit<16>)shift;

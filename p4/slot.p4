@@ -15,20 +15,18 @@ control Slot(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
     register<bit<16>, slot_index_t>   low_exp_max, register<bit<16>, slot_index_t>   high_exp_max,
     register<bit<16>, slot_index_t>   low_exp_min, register<bit<16>, slot_index_t>   high_exp_min)
 {
-    bit<32> last_sent_at;
-
-#define HAS_EXPONENTS_FROM(plane) \
-        plane##_bias.read(meta.plane.bias, meta.slot_index); \
-        plane##_exp_max.read(meta.plane.exp_max, meta.slot_index); \
-        plane##_exp_min.read(meta.plane.exp_min, meta.slot_index);
+#define READ_EXPONENTS(plane) \
+        plane##_bias.read(meta.bias, meta.slot_index); \
+        plane##_exp_max.read(meta.exp_max, meta.slot_index); \
+        plane##_exp_min.read(meta.exp_min, meta.slot_index);
 #define ARRIVE(plane) \
-        meta.plane.arrived = meta.plane.arrived + (hdr.inca.contributions ++ child); \
+        meta.plane##_arrived = meta.plane##_arrived + (hdr.inca.contributions ++ child); \
         SAVE(plane)
 #define SAVE(plane) \
-        plane##_arrived.write(meta.slot_index, meta.plane.arrived); \
-        plane##_bias.write(meta.slot_index, meta.plane.bias); \
-        plane##_exp_max.write(meta.slot_index, meta.plane.exp_max); \
-        plane##_exp_min.write(meta.slot_index, meta.plane.exp_min);
+        plane##_arrived.write(meta.slot_index, meta.plane##_arrived); \
+        plane##_bias.write(meta.slot_index, meta.bias); \
+        plane##_exp_max.write(meta.slot_index, meta.exp_max); \
+        plane##_exp_min.write(meta.slot_index, meta.exp_min);
 
     // What differs between the roles of a sender: `host` (below this switch are hosts alone, so that both planes of a slot are in step
     // and the low one stands for both), `mixed` (a host, where other children are switches) and `switch`.
@@ -40,86 +38,74 @@ control Slot(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
 #define IS_SINGLE_mixed  IS_SINGLE_host
 #define IS_SINGLE_switch (hdr.inca.plane < PLANE_BOTH)
 
-#define READ_ARRIVED_host   low_arrived.read(meta.low.arrived, meta.slot_index);
-#define READ_ARRIVED_mixed  READ_ARRIVED_host high_arrived.read(meta.high.arrived, meta.slot_index);
+#define READ_ARRIVED_host   low_arrived.read(meta.low_arrived, meta.slot_index);
+#define READ_ARRIVED_mixed  READ_ARRIVED_host high_arrived.read(meta.high_arrived, meta.slot_index);
 #define READ_ARRIVED_switch READ_ARRIVED_mixed
 
-#define HAS_CONTRIBUTED_host   (meta.low.arrived & (arrived_t)child != 0)
+#define HAS_CONTRIBUTED_host   (meta.low_arrived & (arrived_t)child != 0)
 #define HAS_CONTRIBUTED_mixed  HAS_CONTRIBUTED_host
 #define HAS_CONTRIBUTED_switch \
-        ((hdr.inca.plane == 0 && meta.low.arrived & (arrived_t)child != 0) \
-         || (hdr.inca.plane != 0 && meta.high.arrived & (arrived_t)child != 0))
+        ((hdr.inca.plane == 0 && meta.low_arrived & (arrived_t)child != 0) \
+         || (hdr.inca.plane != 0 && meta.high_arrived & (arrived_t)child != 0))
 
-#define IS_FULL_host   (meta.low.arrived[63:0] == all_children)
-#define IS_FULL_mixed  (meta.low.arrived[63:0] & meta.high.arrived[63:0] == all_children)
+#define IS_FULL_host   (meta.low_arrived[63:0] == all_children)
+#define IS_FULL_mixed  (meta.low_arrived[63:0] & meta.high_arrived[63:0] == all_children)
 #define IS_FULL_switch IS_FULL_mixed
 
-#define WIDEN_host   WIDEN(low)
-#define WIDEN_mixed  WIDEN(low) WIDEN(high)
-#define WIDEN_switch if (hdr.inca.plane == 0) { WIDEN(low) } else { WIDEN(high) }
+    // Of the plane that is met first. Of a full slot either will do: its planes have the same.
+#define READ_host   READ_EXPONENTS(low)
+#define READ_mixed  READ_EXPONENTS(low)
+#define READ_switch if (hdr.inca.plane == 0) { READ_EXPONENTS(low) } else { READ_EXPONENTS(high) }
 
-#define READ_host   HAS_EXPONENTS_FROM(low)
-#define READ_mixed  HAS_EXPONENTS_FROM(low) HAS_EXPONENTS_FROM(high)
-#define READ_switch if (hdr.inca.plane == 0) { HAS_EXPONENTS_FROM(low) } else { HAS_EXPONENTS_FROM(high) }
-
-#define ALIGN_host \
-        ALIGN_NARROW(low, meta.align_low, meta.how_both) \
-        meta.align_high.shift_packet = lane_bits - meta.align_low.shift_packet;
-#define ALIGN_mixed \
-        ALIGN_NARROW(low, meta.align_low, meta.how_low) \
-        ALIGN_NARROW(high, meta.align_high, meta.how_high) \
-        meta.align_high.shift_packet = lane_bits - meta.align_high.shift_packet;
-#define ALIGN_switch \
-        if (hdr.inca.plane == 0) { ALIGN_WIDE(low, meta.align_low, meta.how_low) } \
-        else { ALIGN_WIDE(high, meta.align_high, meta.how_high) }
-
-#define ARRIVE_host   ARRIVE(low)
-#define ARRIVE_mixed  ARRIVE(low) ARRIVE(high)
-#define ARRIVE_switch if (hdr.inca.plane == 0) { ARRIVE(low) } else { ARRIVE(high) }
-
-    // The sum has the low plane's scalars, those of both planes being alike once all have arrived.
-#define READ_SUM_host
-#define READ_SUM_mixed
-#define READ_SUM_switch if (hdr.inca.plane != 0) { HAS_EXPONENTS_FROM(low) }
-
-    // Exponents of a contribution that adds nothing.
-#define WIDEN(plane) \
-        if (hdr.inca.exp_max > meta.plane.exp_max) { meta.plane.exp_max = hdr.inca.exp_max; } \
-        if (hdr.inca.exp_min < meta.plane.exp_min) { meta.plane.exp_min = hdr.inca.exp_min; }
+#define MEET_host \
+        MEET_NARROW(low, ALIGN_BOTH) \
+        meta.high.shift_packet = lane_bits - meta.low.shift_packet; \
+        ARRIVE(low)
+#define MEET_mixed \
+        MEET_NARROW(low, 0) \
+        ARRIVE(low) \
+        READ_EXPONENTS(high) \
+        MEET_NARROW(high, 0) \
+        meta.high.shift_packet = lane_bits - meta.high.shift_packet; \
+        ARRIVE(high)
+#define MEET_switch \
+        if (hdr.inca.plane == 0) { MEET_WIDE(low) ARRIVE(low) } else { MEET_WIDE(high) ARRIVE(high) }
 
     // Brings packet and accumulator of one plane to one exponent (docs/number-formats.md, "Alignment"). `bias_in` is what the packet
     // adds to the bias once shifted. Beyond the guard bits the sum will be flagged, so nothing is added any more.
-    // The first comparison is 0 < packet's exponent <= slot's: EXP_MAX_OF_ZERO is 0, and 0 - 1 is above everything.
-#define ALIGN(plane, align, how, store_as, add_as, raise_as, first_shift, add_shift, bias_in) \
-        if (hdr.inca.exp_min < meta.plane.exp_min) { meta.plane.exp_min = hdr.inca.exp_min; } \
-        if (hdr.inca.exp_max - 1 < meta.plane.exp_max) { \
-            if (meta.plane.exp_max - meta.plane.exp_min <= guard) { \
-                how = add_as; \
-                align.shift_packet = (bit<8>)(add_shift); \
-                meta.plane.bias = meta.plane.bias + (bias_in); \
+    // The second comparison is 0 < packet's exponent <= slot's: EXP_MAX_OF_ZERO is 0, and 0 - 1 is above everything.
+#define MEET(plane, clear_as, store_as, add_as, raise_as, first_shift, add_shift, bias_in) \
+        if (hdr.inca.exp_min < meta.exp_min) { meta.exp_min = hdr.inca.exp_min; } \
+        if (hdr.inca.flags != 0) { \
+            if (hdr.inca.exp_max > meta.exp_max) { meta.exp_max = hdr.inca.exp_max; } \
+        } else if (hdr.inca.exp_max - 1 < meta.exp_max) { \
+            if (meta.exp_max - meta.exp_min <= guard) { \
+                meta.how_##plane = add_as; \
+                meta.plane.shift_packet = (bit<8>)(add_shift); \
+                meta.bias = meta.bias + (bias_in); \
             } \
         } else if (hdr.inca.exp_max == EXP_MAX_OF_ZERO) { \
-            if (meta.plane.arrived == 0) { how = ALIGN_CLEAR; } \
-        } else if (meta.plane.exp_max == EXP_MAX_OF_ZERO) { \
-            how = store_as; \
-            align.shift_packet = first_shift; \
-            meta.plane.bias = bias_in; \
-            meta.plane.exp_max = hdr.inca.exp_max; \
+            if (meta.plane##_arrived == 0) { meta.how_##plane = clear_as; } \
+        } else if (meta.exp_max == EXP_MAX_OF_ZERO) { \
+            meta.how_##plane = store_as; \
+            meta.plane.shift_packet = first_shift; \
+            meta.bias = bias_in; \
+            meta.exp_max = hdr.inca.exp_max; \
         } else { \
-            if (hdr.inca.exp_max - meta.plane.exp_min <= guard) { \
-                how = raise_as; \
-                align.shift_packet = first_shift; \
-                align.shift_accumulator = (bit<8>)(hdr.inca.exp_max - meta.plane.exp_max); \
-                meta.plane.bias = (meta.plane.bias >> align.shift_accumulator) + (bias_in); \
+            if (hdr.inca.exp_max - meta.exp_min <= guard) { \
+                meta.how_##plane = raise_as; \
+                meta.plane.shift_packet = first_shift; \
+                meta.plane.shift_accumulator = (bit<8>)(hdr.inca.exp_max - meta.exp_max); \
+                meta.bias = (meta.bias >> meta.plane.shift_accumulator) + (bias_in); \
             } \
-            meta.plane.exp_max = hdr.inca.exp_max; \
+            meta.exp_max = hdr.inca.exp_max; \
         }
-#define ALIGN_NARROW(plane, align, how) \
-        ALIGN(plane, align, how, ALIGN_STORE, ALIGN_ADD, ALIGN_RAISE, (bit<8>)guard, \
-              guard - (meta.plane.exp_max - hdr.inca.exp_max), 64w1 << (lane_bits + align.shift_packet - 1))
-#define ALIGN_WIDE(plane, align, how) \
-        ALIGN(plane, align, how, ALIGN_STORE_PARTIAL, ALIGN_ADD_PARTIAL, ALIGN_RAISE_PARTIAL, 0, \
-              meta.plane.exp_max - hdr.inca.exp_max, hdr.inca.bias >> align.shift_packet)
+#define MEET_NARROW(plane, both) \
+        MEET(plane, both + ALIGN_CLEAR, both + ALIGN_STORE, both + ALIGN_ADD, both + ALIGN_RAISE, (bit<8>)guard, \
+             guard - (meta.exp_max - hdr.inca.exp_max), 64w1 << (lane_bits + meta.plane.shift_packet - 1))
+#define MEET_WIDE(plane) \
+        MEET(plane, ALIGN_CLEAR, ALIGN_STORE_PARTIAL, ALIGN_ADD_PARTIAL, ALIGN_RAISE_PARTIAL, 0, \
+             meta.exp_max - hdr.inca.exp_max, hdr.inca.bias >> meta.plane.shift_packet)
 
     // What the switch knows about a tree: where its slots are (`words`: room per slot), its format, all its children, the multicast
     // group of finished sums (results at the root and from the parent, planes of the sum elsewhere), its own addresses.
@@ -147,9 +133,8 @@ control Slot(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
         meta.event = the_event; \
         hdr.ethernet.src_addr = own_mac; \
         hdr.ipv4.src_addr = own_ip;
-#define SEND_SUM(the_event, role) \
+#define SEND_SUM(the_event) \
         SEND(the_event) \
-        READ_SUM_##role \
         meta.guard = guard; \
         standard_metadata.mcast_grp = group; \
         if (is_root == 1) { hdr.inca.opcode = OPCODE_RESULT; } else { hdr.inca.opcode = OPCODE_PARTIAL; }
@@ -158,8 +143,8 @@ control Slot(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
 #define FORGET_OTHER_GENERATION \
         if (OPERATION_GENERATION != generation) { \
             meta.operation = generation ++ 72w0 ++ FLAG_DONE; \
-            meta.low.arrived = 0; \
-            meta.high.arrived = 0; \
+            meta.low_arrived = 0; \
+            meta.high_arrived = 0; \
         }
 #define IS_DONE (meta.operation & (operation_t)FLAG_DONE != 0)
 
@@ -183,22 +168,21 @@ control Slot(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
                         meta.event = EVENT_CONTRIBUTION; \
                         meta.operation = generation ++ hdr.inca.sequence ++ hdr.inca.tag ++ hdr.inca.words ++ hdr.inca.flags; \
                         operations.write(meta.slot_index, meta.operation); \
-                        meta.low.arrived = 0; \
-                        meta.low.exp_min = EXP_MIN_OF_ZERO; \
+                        meta.low_arrived = 0; \
+                        meta.exp_min = EXP_MIN_OF_ZERO; \
                         BEGIN_##role \
-                        if (hdr.inca.flags != 0) { WIDEN_##role } \
                     } else if (!IS_DONE && hdr.inca.sequence == OPERATION_SEQUENCE) { \
                         if (HAS_CONTRIBUTED_##role) { \
-                            resent_at.read(last_sent_at, meta.slot_index); \
+                            resent_at.read(meta.scratch, meta.slot_index); \
                             if (!IS_FULL_##role) { \
                                 meta.event = DROP_DUPLICATE; \
-                            } else if ((bit<32>)standard_metadata.ingress_global_timestamp - last_sent_at < resend_interval) { \
+                            } else if ((bit<32>)standard_metadata.ingress_global_timestamp - meta.scratch < resend_interval) { \
                                 meta.event = DROP_RESEND_LIMITED; \
                             } else if (OPERATION_WORDS != hdr.inca.words && OPERATION_FLAGS == 0) { \
                                 meta.event = DROP_REPLAY_MISFIT; \
                             } else { \
                                 READ_##role \
-                                SEND_SUM(EVENT_RESEND, role) \
+                                SEND_SUM(EVENT_RESEND) \
                             } \
                         } else { \
                             meta.event = EVENT_CONTRIBUTION; \
@@ -207,8 +191,8 @@ control Slot(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
                                 || (OPERATION_WORDS != 0 && hdr.inca.words != 0 && OPERATION_WORDS != hdr.inca.words)) { \
                                 hdr.inca.flags = FLAG_MISMATCH; \
                                 hdr.inca.words = 0; \
-                            } else if (hdr.inca.flags != 0) { \
-                                WIDEN_##role \
+                                hdr.inca.exp_max = EXP_MAX_OF_ZERO; \
+                                hdr.inca.exp_min = EXP_MIN_OF_ZERO; \
                             } \
                             meta.operation = meta.operation | (operation_t)(hdr.inca.words ++ hdr.inca.flags); \
                             operations.write(meta.slot_index, meta.operation); \
@@ -224,31 +208,29 @@ control Slot(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
                 } else if (hdr.inca.opcode == OPCODE_PROBE) { \
                     SEND(EVENT_PROBE) \
                     meta.replica = replica; \
-                    meta.low.exp_min = EXP_MIN_OF_ZERO; \
-                    if (OPERATION_SEQUENCE != 0) { HAS_EXPONENTS_FROM(low) } \
+                    meta.exp_min = EXP_MIN_OF_ZERO; \
+                    if (OPERATION_SEQUENCE != 0) { READ_EXPONENTS(low) } \
                     PROBE_##role \
                 } else { \
                     meta.event = DROP_BAD_OPCODE; \
                 } \
             } \
             if (meta.event == EVENT_CONTRIBUTION) { \
-                if (hdr.inca.flags == 0) { ALIGN_##role } \
-                ARRIVE_##role \
-                if (IS_FULL_##role) { SEND_SUM(EVENT_COMPLETED, role) } \
+                MEET_##role \
+                if (IS_FULL_##role) { SEND_SUM(EVENT_COMPLETED) } \
             } \
         }
     // The other plane is empty too when a sequence begins.
 #define BEGIN_host
 #define BEGIN_mixed \
-        meta.high.arrived = 0; \
-        meta.high.exp_min = EXP_MIN_OF_ZERO;
+        meta.high_arrived = 0; \
+        SAVE(high)
 #define BEGIN_switch \
         BEGIN_mixed \
-        SAVE(low) \
-        SAVE(high)
+        SAVE(low)
     // A probe asks who has contributed in both planes.
 #define PROBE_host
-#define PROBE_mixed  meta.low.arrived = meta.low.arrived[79:64] ++ (meta.low.arrived[63:0] & meta.high.arrived[63:0]);
+#define PROBE_mixed  meta.low_arrived = meta.low_arrived[79:64] ++ (meta.low_arrived[63:0] & meta.high_arrived[63:0]);
 #define PROBE_switch PROBE_mixed
 
     @name(".host_child")
@@ -271,8 +253,8 @@ control Slot(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
     action parent(TREE, bit<16> world, bit<1> mixed) {
         REFUSE_OR {
             operations.read(meta.operation, meta.slot_index);
-            low_arrived.read(meta.low.arrived, meta.slot_index);
-            high_arrived.read(meta.high.arrived, meta.slot_index);
+            low_arrived.read(meta.low_arrived, meta.slot_index);
+            high_arrived.read(meta.high_arrived, meta.slot_index);
             if (hdr.inca.opcode != OPCODE_RESULT) {
                 meta.event = DROP_BAD_OPCODE;
             } else if (OPERATION_GENERATION == generation && hdr.inca.sequence == OPERATION_SEQUENCE && !IS_DONE

@@ -16,27 +16,27 @@ header words_4_t { word_t w0; word_t w1; word_t w2; word_t w3; }
 header words_2_t { word_t w0; word_t w1; }
 header words_1_t { word_t w0; }
 
-// One plane, or narrow words: its headers in order.
-#define WORDS(plane) \
-    words_16_t plane##_16; words_8_t plane##_8; words_4_t plane##_4; words_2_t plane##_2; words_1_t plane##_1; words_1_t plane##_32nd;
+// A packet's words: its headers in order.
+#define WORDS \
+    words_16_t words_16; words_8_t words_8; words_4_t words_4; words_2_t words_2; words_1_t words_1; words_1_t words_32nd;
 
 #define FOR_EACH_HEADER(OP) OP(16) OP(8) OP(4) OP(2) OP(1) OP(32nd)
 
-// OP(part, k) for each word of the packet in order: word k of the header hdr.low_<part>.
+// OP(part, k) for each word of the packet: word k of the header hdr.words_<part>. The order is that in which registers hold the words, not the
+// packet's.
 #define FOR_EACH_WORD(OP) \
     if (hdr.inca.words >= 8) { \
-        if (hdr.low_16.isValid()) { \
+        if (hdr.words_16.isValid()) { \
             OP(16, 0) OP(16, 1) OP(16, 2) OP(16, 3) OP(16, 4) OP(16, 5) OP(16, 6) OP(16, 7) \
             OP(16, 8) OP(16, 9) OP(16, 10) OP(16, 11) OP(16, 12) OP(16, 13) OP(16, 14) OP(16, 15) \
         } \
-        if (hdr.low_8.isValid()) { OP(8, 0) OP(8, 1) OP(8, 2) OP(8, 3) OP(8, 4) OP(8, 5) OP(8, 6) OP(8, 7) } \
+        if (hdr.words_8.isValid()) { OP(8, 0) OP(8, 1) OP(8, 2) OP(8, 3) OP(8, 4) OP(8, 5) OP(8, 6) OP(8, 7) } \
+        if (hdr.words_32nd.isValid()) { OP(32nd, 0) } \
     } \
-    if (hdr.low_4.isValid()) { OP(4, 0) OP(4, 1) OP(4, 2) OP(4, 3) } \
-    if (hdr.low_2.isValid()) { OP(2, 0) OP(2, 1) } \
-    if (hdr.low_1.isValid()) { OP(1, 0) } \
-    if (hdr.low_32nd.isValid()) { OP(32nd, 0) }
+    if (hdr.words_4.isValid()) { OP(4, 0) OP(4, 1) OP(4, 2) OP(4, 3) } \
+    if (hdr.words_2.isValid()) { OP(2, 0) OP(2, 1) } \
+    if (hdr.words_1.isValid()) { OP(1, 0) }
 
-#define LOW(part, k)  hdr.low_##part.w##k
-#define HIGH(part, k) hdr.high_##part.w##k
+#define WORD(part, k) hdr.words_##part.w##k
 
 #endif

@@ -68,7 +68,7 @@ MUTANTS = (
         "#define IS_SINGLE_host   (hdr.inca.contributions == 1)",
         "#define IS_SINGLE_host   (hdr.inca.contributions != 0)",
     ),
-    Mutant("resends are not limited", "slot.p4", "- last_sent_at < resend_interval", "- last_sent_at < 0"),
+    Mutant("resends are not limited", "slot.p4", "- meta.scratch < resend_interval", "- meta.scratch < 0"),
     Mutant(
         "a packet from another operation is the usual case",
         "slot.p4",
@@ -78,8 +78,8 @@ MUTANTS = (
     Mutant(
         "range off by one",
         "reduction.p4",
-        "meta.low.exp_max - meta.low.exp_min > meta.guard",
-        "meta.low.exp_max - meta.low.exp_min > meta.guard + 1",
+        "meta.exp_max - meta.exp_min > meta.guard",
+        "meta.exp_max - meta.exp_min > meta.guard + 1",
     ),
     Mutant("mismatch keeps a tag", "reduction.p4", "hdr.inca.tag = 0;", "hdr.inca.tag = OPERATION_TAG;"),
     Mutant("unknown flags pass", "slot.p4", "hdr.inca.flags & ~FLAGS_OF_SENDERS != 0 || ", ""),
@@ -99,10 +99,10 @@ MUTANTS = (
     Mutant(
         "sum keeps the last sender's time to live",
         "reduction.p4",
-        "        hdr.ipv4.ttl            = RESULT_TTL;\n",
+        "        hdr.ipv4.ttl                  = RESULT_TTL;\n",
         "",
     ),
-    Mutant("forwarding forgets the carry", "forwarding.p4", "sum[15:0] + (bit<16>)sum[16:16]", "sum[15:0]"),
+    Mutant("forwarding forgets the carry", "forwarding.p4", "hdr.ipv4.checksum < 0x0100", "hdr.ipv4.checksum < 0"),
 )
 
 

@@ -25,7 +25,6 @@ const PARSER_ERROR: u32 = 1;
 const BAD_LENGTH: u32 = 2;
 const BAD_VERSION: u32 = 3;
 const NO_ROUTE: u32 = 15;
-const TTL_EXPIRED: u32 = 16;
 const UNKNOWN_ETHERTYPE: u32 = 18;
 const TO_CONTROLLER: u32 = 33;
 
@@ -91,7 +90,7 @@ fn dissect(frame: &[u8]) -> Result<(Header, &[u8]), u32> {
         return Err(UNKNOWN_ETHERTYPE);
     }
     if frame.len() < OUTER_LEN + HEADER_LEN {
-        return Err(if frame[ETHERNET_LEN + 8] <= 1 { TTL_EXPIRED } else { NO_ROUTE });
+        return Err(NO_ROUTE);
     }
     let packet = Packet::new_unchecked(&frame[OUTER_LEN..]);
     let words = usize::from(packet.words());

@@ -60,5 +60,5 @@ pub fn entry(key: Key, action: &Action) -> TableEntry {
             ],
         ),
     };
-    exact("accumulate", key.fields(), call)
+    exact("accumulate", key.fields_of_both(), call)
 }

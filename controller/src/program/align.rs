@@ -3,7 +3,7 @@
 use inca_p4runtime::Value;
 use inca_wire::packet::Format;
 
-/// Key `align`, computed by the P4 program (`ALIGN_*` in `p4/accumulate.p4`).
+/// Key `align`, computed by the P4 program (`ALIGN_*` in `p4/accumulate.p4`); table `accumulate` knows each by [`BOTH`] more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Align {
@@ -36,6 +36,9 @@ impl Align {
     ];
 }
 
+/// What is added where both planes meet the packet alike (`ALIGN_BOTH`).
+const BOTH: u8 = 8;
+
 /// The key of all accumulation tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
@@ -46,7 +49,17 @@ pub struct Key {
 }
 
 impl Key {
+    /// For one plane.
     pub(super) fn fields(self) -> [(&'static str, Value); 2] {
-        [("format", u8::from(self.format).into()), ("align", (self.align as u8).into())]
+        self.fields_with(self.align as u8)
+    }
+
+    /// For both at once.
+    pub(super) fn fields_of_both(self) -> [(&'static str, Value); 2] {
+        self.fields_with(self.align as u8 + BOTH)
+    }
+
+    fn fields_with(self, align: u8) -> [(&'static str, Value); 2] {
+        [("format", u8::from(self.format).into()), ("align", align.into())]
     }
 }

@@ -178,13 +178,14 @@ impl Slot {
             contributions: self.contributions,
             exp_max: low.exp_max,
             exp_min: low.exp_min,
-            bias: low.bias as u64,
+            // What is not added has no bias: beyond the guard bits it would depend on who came first.
+            bias: if self.flags.is_empty() { low.bias as u64 } else { 0 },
             ..*header
         };
         if self.flags.contains(Flags::MISMATCH) {
             // Of whose operation, and at which exponents, would depend on who came first.
             sum.flags = Flags::MISMATCH;
-            (sum.tag, sum.exp_max, sum.exp_min, sum.bias) = (0, NO_EXP_MAX, NO_EXP_MIN, 0);
+            (sum.tag, sum.exp_max, sum.exp_min) = (0, NO_EXP_MAX, NO_EXP_MIN);
         }
         sum
     }
