@@ -5,6 +5,10 @@ INCANET := PYTHONPATH=mininet $(PYTHON) -m inca_net
 RUFF    := target/python/bin/ruff
 export PYTHONDONTWRITEBYTECODE := 1
 
+ifeq ($(filter auto bmv2 embedded,$(or $(SWITCH),auto)),)
+$(error SWITCH=$(SWITCH): valid are bmv2, embedded and auto)
+endif
+
 .DEFAULT_GOAL := help
 .PHONY: help setup build p4 test test-unit test-property test-golden test-diff test-net test-loss test-numbers lint fmt demo train-formats perf \
         check up doctor conformance bench-codec bench-loss bench-recovery bench-dataplane fuzz clean

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from .emulation import Emulation
 
 EXIT_USAGE = 2
+# As shells count it: 128 and the signal's number.
+EXIT_INTERRUPTED = 130
 DEFAULT_TIME_LIMIT = 600.0
 
 
@@ -39,6 +41,17 @@ def at_least_one(text: str) -> int:
     if not (text.isdecimal() and int(text) > 0):
         raise argparse.ArgumentTypeError(f"{text!r} is no number of at least 1")
     return int(text)
+
+
+def seconds(text: str) -> float:
+    """An argument that is a time."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no time above 0 seconds")
+    return value
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,6 +76,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except IsolationError as error:
         print(f"inca-net: {error}", file=sys.stderr)
         return 1
+    except OSError as error:
+        # A folder that can't be made or written, a full disk: what and where say it all.
+        print(f"inca-net: {error.filename or 'system'}: {error.strerror or error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("inca-net: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
 
 
 def parser() -> argparse.ArgumentParser:
@@ -73,7 +93,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     up = add_network_command(commands, "up", "a network and Mininet's command line", run_up)
-    up.add_argument("--hold", type=float, metavar="SECONDS", help="no command line, keep it up so long")
+    up.add_argument("--hold", type=seconds, metavar="SECONDS", help="no command line, keep it up so long")
 
     run = add_network_command(commands, "run", "a command on every host", run_run)
     run.add_argument("argv", nargs="+", metavar="ARG", help="after --: the command, {rank} and so on are filled in")
@@ -82,17 +102,19 @@ def parser() -> argparse.ArgumentParser:
     perf.add_argument("perf_args", nargs="*", metavar="ARG", help="after --: options for inca-agent perf")
 
     check = add_network_command(commands, "check", "ping and TCP between hosts while a job runs", run_check)
-    check.add_argument("--bytes", type=int, default=1_000_000, help="per TCP transfer (default: 1000000)")
+    check.add_argument("--bytes", type=at_least_one, default=1_000_000, help="per TCP transfer (default: 1000000)")
 
     loss = add_network_command(commands, "loss", "what loss on every link costs, on every switch there is", run_loss)
     loss.add_argument("--losses", default="0,0.1", help="probabilities, every link, each direction (default: 0,0.1)")
     loss.add_argument("--bytes", default="256K", help="of an operation (default: 256K)")
-    loss.add_argument("--iterations", type=int, default=3, help="operations each (default: 3)")
+    loss.add_argument("--iterations", type=at_least_one, default=3, help="operations each (default: 3)")
     loss.add_argument("--report", type=Path, help="where the figures go (default: target/reports/bench-loss.json)")
     loss.add_argument("--json", action="store_true", help="print the report as JSON instead of a table")
 
     recovery = add_network_command(commands, "recovery", "what failures cost, on every switch there is", run_recovery)
-    recovery.add_argument("--bytes", type=int, default=24 << 20, help="of the sum that is disturbed (default: 24 MiB)")
+    recovery.add_argument(
+        "--bytes", type=at_least_one, default=24 << 20, help="of the sum that is disturbed (default: 24 MiB)"
+    )
     recovery.add_argument(
         "--report", type=Path, help="where the figures go (default: target/reports/bench-recovery.json)"
     )
@@ -107,7 +129,7 @@ def parser() -> argparse.ArgumentParser:
 
     tests = commands.add_parser("pytest", help="pytest inside fresh namespaces (other arguments are pytest's)")
     tests.add_argument("--name", default="pytest", help="name of the lock (default: pytest)")
-    tests.add_argument("--time-limit", type=float, default=DEFAULT_TIME_LIMIT)
+    tests.add_argument("--time-limit", type=seconds, default=DEFAULT_TIME_LIMIT)
     tests.set_defaults(run=run_pytest)
 
     examine = commands.add_parser("doctor", help="what this machine can and can't do")
@@ -129,7 +151,7 @@ def add_network_command(
     group.add_argument("--file", type=Path, help="YAML description; the options below then may not be given")
     group.add_argument("--topology", choices=tuple(topology.SHAPES), help="default: tree2")
     group.add_argument("--workers", help="workers per leaf, such as 5,1,2 (default: 2,2)")
-    group.add_argument("--spines", type=int, help="spines of a tree2 (default: 1)")
+    group.add_argument("--spines", type=at_least_one, help="spines of a tree2 (default: 1)")
     group.add_argument("--mtu", type=int, help="of the data plane: 1500 (default) up to 9500 (jumbo)")
     group.add_argument("--loss", type=float, help="probability that a packet is lost, every link, each direction")
     group.add_argument("--rate", type=float, metavar="MBIT", help="rate of every link in Mbit/s (default: unlimited)")
@@ -151,7 +173,7 @@ def add_network_command(
     run.add_argument("--run-dir", type=Path, help="for logs and outputs (default: target/net/NAME)")
     run.add_argument(
         "--time-limit",
-        type=float,
+        type=seconds,
         default=DEFAULT_TIME_LIMIT,
         metavar="SECONDS",
         help=f"everything is ended after so long (default: {DEFAULT_TIME_LIMIT:.0f})",
@@ -175,7 +197,7 @@ def requested_network(arguments: argparse.Namespace, default_workers: str = "2,2
     return topology.shape(
         arguments.topology or "tree2",
         arguments.name or arguments.command,
-        topology.parse_workers(arguments.workers or default_workers),
+        topology.parse_workers(default_workers if arguments.workers is None else arguments.workers),
         arguments.spines or 1,
         mtu=arguments.mtu,
         loss=arguments.loss,
@@ -234,6 +256,7 @@ def emulate(
             print(f"inca-net: {error}", file=sys.stderr)
             return 1
 
+    settings.run_dir.mkdir(parents=True, exist_ok=True)
     return isolated(name, inside, arguments.time_limit if time_limit is None else time_limit)
 
 
@@ -347,7 +370,7 @@ def run_recovery(arguments: argparse.Namespace) -> int:
     from .nodes import ROOT, MissingProgramError
     from .processes import ComponentError, JobError
 
-    workers = topology.parse_workers(arguments.workers or "2,1")
+    workers = topology.parse_workers("2,1" if arguments.workers is None else arguments.workers)
     run_dir = arguments.run_dir or ROOT / "target" / "net" / (arguments.name or "recovery")
     settings = [Settings(switch=kind, run_dir=run_dir) for kind in loss.switches(arguments.switch)]
     try:

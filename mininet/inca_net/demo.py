@@ -1,6 +1,6 @@
 """The demo: a training whose gradients the switches sum, a sweep of sizes, and what went over each link.
 
-Every figure also goes to `target/reports/demo.json`.
+Every figure also goes to `target/reports/demo.json`, and to `demo-bmv2.json` or `demo-embedded.json` beside it.
 """
 
 from __future__ import annotations
@@ -37,8 +37,12 @@ def run(emulation: Emulation, steps: int) -> int:
     right = sweep(emulation, report)
     traffic(emulation, report)
     REPORT.parent.mkdir(parents=True, exist_ok=True)
-    REPORT.write_text(json.dumps(report, indent=2) + "\n")
-    print(f"\nfigures: {REPORT}")
+    text = json.dumps(report, indent=2) + "\n"
+    REPORT.write_text(text)
+    # The other switch's figures stay.
+    kept = REPORT.with_name(f"demo-{emulation.settings.switch}.json")
+    kept.write_text(text)
+    print(f"\nfigures: {REPORT} and {kept.name}")
     return 0 if learnt and right else 1
 
 
@@ -97,21 +101,42 @@ def sweep(emulation: Emulation, report: dict[str, Any]) -> bool:
 
 
 def traffic(emulation: Emulation, report: dict[str, Any]) -> None:
-    """Reduces one tensor and prints what went over each link, beside what a ring of the hosts would have sent."""
-    before = link_bytes(emulation, TRAFFIC_BYTES)
-    count = str(TRAFFIC_BYTES // 4)
-    emulation.run_workers(
-        lambda _worker: agent_command("allreduce", "traffic", ["--dtype", "f32", "--count", count]), "traffic", SECONDS
+    """Reduces one tensor of each type and prints what went over each link, beside what a ring would have sent."""
+    blocks, integers = (one_sum(emulation, dtype) for dtype in ("f32", "i32"))
+    print(
+        f"\nLinks, both directions together, for one sum of {TRAFFIC_BYTES >> 20} MiB, headers included. A ring of the"
     )
-    links = [
+    print("hosts carries 4 bytes an element, as i32 does here; f32 goes in blocks of 2 bytes an element.\n")
+    print(f"{'link':<16} {'host ring':>10} {'i32':>10} {'ratio':>6} {'f32':>10} {'ratio':>6}")
+    report["links"] = []
+    for wide, narrow in zip(integers, blocks, strict=True):
+        ring = max(1, wide.ring_bytes)
+        print(
+            f"{wide.name:<16} {wide.ring_bytes:>10} {wide.bytes:>10} {wide.bytes / ring:>6.2f} "
+            f"{narrow.bytes:>10} {narrow.bytes / ring:>6.2f}"
+        )
+        report["links"].append(
+            {
+                "name": wide.name,
+                "bytes": narrow.bytes,
+                "bytes_f32": narrow.bytes,
+                "bytes_i32": wide.bytes,
+                "ring_bytes": wide.ring_bytes,
+            }
+        )
+
+
+def one_sum(emulation: Emulation, dtype: str) -> list[LinkBytes]:
+    """What one sum puts on each link."""
+    before = link_bytes(emulation, TRAFFIC_BYTES)
+    options = ["--dtype", dtype, "--count", str(TRAFFIC_BYTES // 4)]
+    emulation.run_workers(
+        lambda _worker: agent_command("allreduce", f"traffic-{dtype}", options), f"traffic-{dtype}", SECONDS
+    )
+    return [
         LinkBytes(link.name, link.bytes - old.bytes, link.ring_bytes)
         for link, old in zip(link_bytes(emulation, TRAFFIC_BYTES), before, strict=True)
     ]
-    print(f"\nLinks, both directions together, for one sum of {TRAFFIC_BYTES >> 20} MiB of f32, headers included:\n")
-    print(f"{'link':<16} {'bytes':>10} {'host ring':>10} {'ratio':>6}")
-    for link in links:
-        print(f"{link.name:<16} {link.bytes:>10} {link.ring_bytes:>10} {link.bytes / max(1, link.ring_bytes):>6.2f}")
-    report["links"] = [{"name": link.name, "bytes": link.bytes, "ring_bytes": link.ring_bytes} for link in links]
 
 
 class Table:

@@ -135,12 +135,24 @@ def _first_process(function: Callable[[], int]) -> int:
         code = error.code if isinstance(error.code, int) else 1
         if isinstance(error.code, str):
             print(error.code, file=sys.stderr)
-    except BaseException:
-        traceback.print_exc()
-        code = 1
+    except BaseException as error:
+        if _follows_interrupt(error):
+            code = 130
+        else:
+            traceback.print_exc()
+            code = 1
     sys.stdout.flush()
     sys.stderr.flush()
     return code
+
+
+def _follows_interrupt(error: BaseException | None) -> bool:
+    """Whether what went wrong did so while an interrupted run was cleaned up."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__context__
+    return False
 
 
 def _interrupt(_signal: int, _frame: object) -> None:

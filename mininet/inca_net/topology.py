@@ -136,6 +136,8 @@ class NetworkRequest:
             leaf = self.switches.index(switch) + 1
             hosts.append(HostSpec(name, switch, host_address(leaf, hosts_on[switch]), take_port(next_port, switch)))
         check_connected(self.switches, links)
+        if not self.hosts:
+            raise TopologyError(f"network '{self.name}': no hosts, at least 1 is needed")
         switches = tuple(SwitchSpec(name, index + 1) for index, name in enumerate(self.switches))
         network = Network(self.name, switches, tuple(hosts), tuple(links), self.mtu, self.loss, self.rate_mbit)
         check_interface_names(network)

@@ -61,6 +61,8 @@ class _Reader:
             raise TopologyError(f"{self.source}:{where}{problem}") from None
         except yaml.YAMLError as error:
             raise TopologyError(f"{self.source}: {error}") from None
+        except RecursionError:
+            raise TopologyError(f"{self.source}: nested too deeply, a network has three levels") from None
         if root is None:
             raise TopologyError(f"{self.source}: empty, valid keys are {', '.join(KEYS)}")
         top = self.mapping(root, "network", KEYS)

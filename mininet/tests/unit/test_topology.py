@@ -100,6 +100,7 @@ def test_m5_longest_valid_name_is_accepted_and_one_more_is_not() -> None:
         (NetworkRequest("n", ["s1"], links=[LinkRequest("s1", "s1")]), "both ends"),
         (NetworkRequest("n", ["s1", "s2"]), "no path to 's1'"),
         (NetworkRequest("n", []), "no switches"),
+        (NetworkRequest("n", ["s1"]), "no hosts"),
         (NetworkRequest("n", ["s1"], mtu=9501), "576 to 9500"),
         (NetworkRequest("n", ["s1"], loss=1.0), "probability"),
         (NetworkRequest("n", ["s1"], loss=-0.1), "probability"),

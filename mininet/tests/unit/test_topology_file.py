@@ -52,6 +52,8 @@ def test_m4_files_from_other_systems_are_read(change: object, tmp_path: Path) ->
         ("switches: [s1, s1]\nhosts: {}\n", "f.yaml:1:16: switch 's1' twice"),
         ("switches: [s1]\nhosts:\n\th1: s1\n", "f.yaml:3:1: tab in the indentation"),
         ("topology: tree2\nwokers: [1]\n", "f.yaml:2:1: unknown key 'wokers', valid are name,"),
+        ("switches: [s1]\nhosts: {}\n", "f.yaml: network 'f': no hosts"),
+        ("hosts: " + "[" * 5000 + "]" * 5000, "f.yaml: nested too deeply"),
         ("", "f.yaml: empty"),
         ("# nothing\n", "f.yaml: empty"),
         ("- a\n", "f.yaml:1:1: network: a mapping is expected"),
