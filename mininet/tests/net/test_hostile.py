@@ -108,15 +108,21 @@ def test_hostile_hosts_change_nothing_and_every_drop_is_counted(kind: str, start
     stranger = {**plan, "member": 0, "is_member": False, "replayed": of_h1}
     insider = {**plan, "member": 1, "is_member": True, "replayed": []}
 
-    # Slowly, so that every frame reaches the switch: counts are equal, reason by reason.
-    before = counters(emulation, "leaf1")
-    outcomes = emulation.wait([attack(emulation, "h3", stranger, "slow"), attack(emulation, "h2", insider, "slow")], 30)
-    expected = sent(outcomes)
-    expected["drop_not_admitted"] += expected.pop("replayed")
-    emulation.pause(0.3)
-    seen = counters(emulation, "leaf1") - before
-    assert {reason: seen[reason] for reason in REASONS} == {reason: expected[reason] for reason in REASONS}
-    assert min(expected[reason] for reason in REASONS) >= 200
+    # Slowly, so that every frame reaches the switch: counts are equal, reason by reason. A busy machine may lose one on
+    # the way all the same; then the attack is repeated, and a reason that is never counted right fails each time.
+    for _attempt in range(3):
+        before = counters(emulation, "leaf1")
+        outcomes = emulation.wait(
+            [attack(emulation, "h3", stranger, "slow"), attack(emulation, "h2", insider, "slow")], 30
+        )
+        expected = sent(outcomes)
+        expected["drop_not_admitted"] += expected.pop("replayed")
+        emulation.pause(0.3)
+        seen = counters(emulation, "leaf1") - before
+        assert all(200 <= expected[reason] >= seen[reason] for reason in REASONS), (seen, expected)
+        if all(seen[reason] == expected[reason] for reason in REASONS):
+            break
+    assert all(seen[reason] == expected[reason] for reason in REASONS), (seen, expected)
 
     # At full speed, old packets of the member's own among them; the switch's ports lose some.
     before = counters(emulation, "leaf1")
