@@ -1,14 +1,14 @@
 //! The command `inca`, and `inca-controller status`: what the northbound API says, as tables for people and as JSON for programs.
 
+use std::path::PathBuf;
+
 use clap::Args;
+use inca_p4runtime::access::{Access, Line};
 use inca_p4runtime::northbound::controller_client::ControllerClient;
 use inca_p4runtime::northbound::operator_client::OperatorClient;
 use serde::Serialize;
 use thiserror::Error;
-use tonic::metadata::{Ascii, MetadataValue};
-use tonic::service::Interceptor;
-use tonic::service::interceptor::InterceptedService;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Endpoint;
 
 pub mod command;
 mod doctor;
@@ -25,7 +25,7 @@ const MAX_ANSWER: usize = 64 << 20;
 /// The controller to ask, and how to answer.
 #[derive(Debug, Clone, Args)]
 pub struct Target {
-    /// The controller's API; `http://` may come before it
+    /// The controller's API; `http://` may come before it, `https://` must where it speaks TLS
     #[arg(
         long,
         global = true,
@@ -34,6 +34,18 @@ pub struct Target {
         env = "INCA_CONTROLLER"
     )]
     controller: String,
+    /// The bearer token, where the controller wants one
+    #[arg(long, global = true, value_name = "TOKEN", env = "INCA_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// The authority of the controller's certificate (PEM), with https://
+    #[arg(long, global = true, value_name = "FILE", env = "INCA_CA")]
+    ca: Option<PathBuf>,
+    /// This client's certificate (PEM), where the controller wants one
+    #[arg(long, global = true, value_name = "FILE", env = "INCA_CERT", requires = "key")]
+    cert: Option<PathBuf>,
+    /// Its key (PEM)
+    #[arg(long, global = true, value_name = "FILE", env = "INCA_KEY", requires = "cert")]
+    key: Option<PathBuf>,
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
@@ -77,23 +89,6 @@ pub enum CliError {
     Output(#[from] std::io::Error),
 }
 
-/// Adds what every call carries.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Headers {
-    authorization: Option<MetadataValue<Ascii>>,
-}
-
-impl Interceptor for Headers {
-    fn call(&mut self, mut request: tonic::Request<()>) -> Result<tonic::Request<()>, tonic::Status> {
-        if let Some(value) = &self.authorization {
-            request.metadata_mut().insert("authorization", value.clone());
-        }
-        Ok(request)
-    }
-}
-
-type Line = InterceptedService<Channel, Headers>;
-
 /// A connection to the controller.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
@@ -106,23 +101,25 @@ impl Target {
     /// Connects.
     pub(crate) async fn connect(&self) -> Result<Client, CliError> {
         let failed = |reason| CliError::Connect { controller: self.controller.clone(), reason };
-        let endpoint = self.endpoint().map_err(failed)?;
+        let access = Access {
+            token: self.token.clone(),
+            ca: self.ca.clone(),
+            identity: self.cert.clone().zip(self.key.clone()),
+        };
+        let target = match self.controller.split_once("://") {
+            Some(_) => self.controller.clone(),
+            None => format!("http://{}", self.controller),
+        };
+        let endpoint = Endpoint::from_shared(target).map_err(|error| failed(chain(&error)))?;
+        let endpoint = access.secure(endpoint).map_err(|error| failed(error.to_string()))?;
         let channel = endpoint.connect().await.map_err(|error| failed(chain(&error)))?;
-        let line = InterceptedService::new(channel, self.headers().map_err(failed)?);
+        let bearer = access.bearer().map_err(|error| failed(error.to_string()))?;
+        let line = Line::new(channel, bearer);
         Ok(Client {
             name: self.controller.clone(),
             controller: ControllerClient::new(line.clone()).max_decoding_message_size(MAX_ANSWER),
             operator: OperatorClient::new(line).max_decoding_message_size(MAX_ANSWER),
         })
-    }
-
-    fn endpoint(&self) -> Result<Endpoint, String> {
-        let target = format!("http://{}", self.controller.trim_start_matches("http://"));
-        Endpoint::from_shared(target).map_err(|error| chain(&error))
-    }
-
-    fn headers(&self) -> Result<Headers, String> {
-        Ok(Headers::default())
     }
 }
 

@@ -16,6 +16,7 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -24,12 +25,14 @@ use inca_p4runtime::northbound;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
-use crate::api::{self, Core, EventLog};
+use crate::api::{self, Audit, Core, EventLog, Gate, Limiter, TlsError, TlsFiles, TokenFileError, Tokens};
 use crate::discovery::{self, Discovery};
 use crate::graph::{DeviceId, Graph};
 use crate::inventory::Inventory;
 use crate::jobs::{self, JobId, Jobs, JoinError, LeaveError, MemberId, OutlookError, ReportError};
+use crate::metrics::Metrics;
 use crate::program::{self, Entry};
 use crate::routing::{self, Addresses};
 use crate::store::{Store, StoreError};
@@ -64,6 +67,20 @@ pub enum StartError {
     /// What an earlier controller remembered.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The token file.
+    #[error(transparent)]
+    Tokens(#[from] TokenFileError),
+    /// Certificates and keys.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The audit log.
+    #[error("audit log {}: {source}", path.display())]
+    Audit {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// A listen address.
     #[error("listening on {address}: {source}")]
     Listen {
@@ -146,17 +163,34 @@ impl Controller {
         }
         let mut tasks = JoinSet::new();
         let (requests, asked) = mpsc::channel(MEMBER_EVENTS);
-        let events = Arc::new(EventLog::new());
-        let core = Core { requests, announce: inventory.announce_address, events: events.clone() };
+        let security = &inventory.security;
+        let tls = security.tls.as_ref().map(TlsFiles::acceptor).transpose()?;
+        let tokens = security.tokens.as_deref().map(Tokens::from_file).transpose()?;
+        let limiter = Limiter::new(security.requests_per_second);
+        let audit = security.audit.as_ref().map(|path| {
+            Audit::to_file(path).map_err(|source| StartError::Audit { path: path.clone(), source })
+        });
+        let audit = Arc::new(audit.transpose()?.unwrap_or_default());
+        let metrics = Arc::new(Metrics::default());
+        let events = Arc::new(EventLog::new(metrics.clone()));
+        let core = Core {
+            requests,
+            announce: inventory.announce_address,
+            events: events.clone(),
+            metrics: metrics.clone(),
+            audit: audit.clone(),
+        };
+        let gate = Arc::new(Gate { tokens, limiter, metrics: metrics.clone(), audit });
         let (in_charge, watched) = watch::channel(false);
         let mut bound = Vec::new();
         for &address in &inventory.listen {
             let failed = |source| StartError::Listen { address, source };
             let listener = tokio::net::TcpListener::bind(address).await.map_err(failed)?;
             bound.push(listener.local_addr().map_err(failed)?);
-            tasks.spawn(api::serve(listener, core.clone(), watched.clone()));
+            tasks.spawn(api::serve(listener, tls.clone(), core.clone(), gate.clone(), watched.clone()));
         }
-        let owner = Owner::new(&inventory, &pipeline, addresses, (asked, in_charge, events), &mut tasks)?;
+        let owner =
+            Owner::new(&inventory, &pipeline, addresses, (asked, in_charge, events), &metrics, &mut tasks)?;
         tasks.spawn(owner.run());
         Ok(Self { addresses: bound, core, tasks })
     }
@@ -252,6 +286,7 @@ impl Owner {
         pipeline: &Arc<Pipeline>,
         addresses: Addresses,
         (asked, in_charge, log): (mpsc::Receiver<Request>, watch::Sender<bool>, Arc<EventLog>),
+        metrics: &Arc<Metrics>,
         tasks: &mut JoinSet<()>,
     ) -> Result<Self, StoreError> {
         let (sender, events) = mpsc::channel(SWITCH_EVENTS);
@@ -265,8 +300,15 @@ impl Owner {
                 true => since_1970.as_nanos() % 1_000_000 + 1,
                 false => since_1970.as_millis().max(2_000_000),
             };
-            let (task, handle) =
-                SwitchTask::new(spec, pipeline.clone(), election_id, sender.clone(), watched.clone());
+            let (task, handle) = SwitchTask::new(
+                spec,
+                pipeline.clone(),
+                election_id,
+                sender.clone(),
+                watched.clone(),
+                metrics.clone(),
+                inventory.security.p4runtime.as_ref(),
+            );
             handle.set(Section::Base, routing::base(&addresses, spec.device_id));
             running.push(task);
             let switch = Switch {
@@ -552,10 +594,13 @@ impl Owner {
                     self.members.remove(&id);
                 }
                 jobs::Action::Install { job, nodes } => {
+                    let name = self.jobs.name_of(job).map(ToString::to_string).unwrap_or_default();
+                    let group = tracing::info_span!("group", name, id = job);
+                    let span = tracing::info_span!(parent: &group, "install", switches = nodes.len());
                     let nodes = nodes.into_iter().filter_map(|(device, entries)| {
                         Some((self.switches.get(&device)?.handle.clone(), entries))
                     });
-                    self.working.spawn(install(job, nodes.collect()));
+                    self.working.spawn(install(job, nodes.collect()).instrument(span));
                 }
                 jobs::Action::Remove { job, devices } => {
                     let handles =
@@ -595,11 +640,14 @@ impl Owner {
 /// Children before parents, one switch after the other: nothing is sent before all is in, so the order only decides what is
 /// found out first.
 async fn install(job: JobId, nodes: Vec<(SwitchHandle, Vec<Entry>)>) -> Done {
+    let begun = Instant::now();
     for (switch, entries) in nodes {
+        tracing::debug!(switch = switch.name(), entries = entries.len(), "installing");
         if let Err(error) = switch.apply(Section::Job(job), entries, true).await {
             return Done::Installed { job, result: Err(error.to_string()) };
         }
     }
+    tracing::info!(took = ?begun.elapsed(), "trees are installed and read back");
     Done::Installed { job, result: Ok(()) }
 }
 

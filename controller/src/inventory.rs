@@ -19,8 +19,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use inca_p4runtime::Access;
 use inca_wire::address::MacAddr;
 use thiserror::Error;
+
+use crate::api::TlsFiles;
 
 mod file;
 #[cfg(test)]
@@ -51,6 +54,8 @@ pub struct Inventory {
     pub store: Option<PathBuf>,
     /// Whether it waits until no other controller is in charge.
     pub standby: bool,
+    /// Who may do what, and how that is kept secret.
+    pub security: SecuritySettings,
     /// Another compiled program than the built-in one.
     pub pipeline: Option<PipelinePaths>,
 }
@@ -118,6 +123,21 @@ pub struct FailureSettings {
     pub patience: Duration,
 }
 
+/// Who may do what, and how that is kept secret. Nothing is set by default: the API listens on loopback then.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SecuritySettings {
+    /// The file with the tokens that calls must show.
+    pub tokens: Option<PathBuf>,
+    /// The file that says who changed what.
+    pub audit: Option<PathBuf>,
+    /// Calls a second of one caller; 0: no limit.
+    pub requests_per_second: u32,
+    /// The API over TLS.
+    pub tls: Option<TlsFiles>,
+    /// P4Runtime over TLS, to all switches.
+    pub p4runtime: Option<Access>,
+}
+
 /// Files of a compiled P4 program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PipelinePaths {
@@ -172,14 +192,27 @@ impl Inventory {
             at: error.utf8_error().valid_up_to(),
         })?;
         let mut inventory = Self::from_text(&name, &text)?;
-        if let (Some(store), Some(folder)) = (&mut inventory.store, path.parent()) {
-            *store = folder.join(&*store);
-        }
-        if let (Some(pipeline), Some(folder)) = (&mut inventory.pipeline, path.parent()) {
-            pipeline.json = folder.join(&pipeline.json);
-            pipeline.p4info = folder.join(&pipeline.p4info);
+        if let Some(folder) = path.parent() {
+            for file in inventory.files() {
+                *file = folder.join(&*file);
+            }
         }
         Ok(inventory)
+    }
+
+    /// Every file that it names.
+    fn files(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        let security = &mut self.security;
+        let tls = security.tls.iter_mut().flat_map(|tls| {
+            [Some(&mut tls.cert), Some(&mut tls.key), tls.client_ca.as_mut()].into_iter().flatten()
+        });
+        let p4runtime = security.p4runtime.iter_mut().flat_map(|access| {
+            let identity = access.identity.iter_mut().flat_map(|(cert, key)| [cert, key]);
+            access.ca.iter_mut().chain(identity)
+        });
+        let pipeline = self.pipeline.iter_mut().flat_map(|files| [&mut files.json, &mut files.p4info]);
+        let single = [&mut self.store, &mut security.tokens, &mut security.audit].into_iter().flatten();
+        single.chain(tls).chain(p4runtime).chain(pipeline)
     }
 
     /// Checks text; `path` is for messages alone.

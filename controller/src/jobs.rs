@@ -345,6 +345,11 @@ impl Jobs {
         Ok(actions)
     }
 
+    /// A group's name.
+    pub fn name_of(&self, id: JobId) -> Option<&GroupName> {
+        self.jobs.get(&id).map(|job| &job.name)
+    }
+
     /// What happened since this was last called, for those who watch.
     pub fn take_notes(&mut self) -> Vec<Note> {
         std::mem::take(&mut self.notes)

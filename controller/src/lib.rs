@@ -18,6 +18,7 @@ pub mod discovery;
 pub mod graph;
 pub mod inventory;
 pub mod jobs;
+pub mod metrics;
 pub mod program;
 pub mod routing;
 pub mod store;

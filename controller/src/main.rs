@@ -40,6 +40,8 @@ use tracing_subscriber::EnvFilter;
   failure: {attach_grace_ms: 500, report_timeout_ms: 2000, patience_ms: 8000}
   # Remembers groups and topology for the next controller; default: none.
   # store: controller.redb
+  # Tokens, TLS, who changed what: docs/security.md; default: none of it.
+  # security: {tokens: tokens.yaml, audit: audit.jsonl}
   # Instead of the program built in:
   # pipeline: {json: inca.json, p4info: inca.p4info.txtpb}
   # Hosts that shall not be learnt:

@@ -20,7 +20,8 @@ type Labels<const N: usize> = [(&'static str, String); N];
 /// What a call to a switch did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Connected, won the election, pushed the pipeline if it differed, and read what is there.
+    /// Connected, won the election, pushed the pipeline if it differed, and read what is there. Only failures are counted: how long it
+    /// takes is how long another controller was in charge.
     Open,
     /// Wrote entries, in as many requests as needed.
     Write,
@@ -57,7 +58,11 @@ impl Default for Metrics {
         let mut registry = Registry::with_prefix("inca");
         let histogram = || Histogram::new(SECONDS);
         let events = Family::default();
-        registry.register("events", "What happened to switches, links, hosts, ranks and groups", events.clone());
+        registry.register(
+            "events",
+            "What happened to switches, links, hosts, ranks and groups",
+            events.clone(),
+        );
         let p4runtime = Family::<Labels<2>, Histogram>::new_with_constructor(histogram);
         registry.register(
             "p4runtime_request_duration_seconds",
@@ -95,6 +100,12 @@ impl Metrics {
         if failed {
             self.p4runtime_errors.get_or_create(&labels).inc();
         }
+    }
+
+    /// An operation on a switch failed that has no time of its own.
+    pub fn failed(&self, switch: &str, operation: Operation) {
+        let labels = [("switch", switch.to_owned()), ("operation", operation.name().to_owned())];
+        self.p4runtime_errors.get_or_create(&labels).inc();
     }
 
     /// A call has been answered. `route` is one of those there are, never a caller's text; `code` is an HTTP status, or gRPC's name.

@@ -58,7 +58,11 @@ fn names_keep_the_conventions() {
     for line in page.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
         let (name, kind) = line.split_once(' ').unwrap();
         assert!(types.insert(name, kind).is_none(), "{name} is there twice");
-        assert!(name.starts_with("inca_") && name.chars().all(|c| c.is_ascii_lowercase() || matches!(c, '_' | '4')), "{name}");
+        assert!(
+            name.starts_with("inca_")
+                && name.chars().all(|c| c.is_ascii_lowercase() || matches!(c, '_' | '4')),
+            "{name}"
+        );
         assert!(kind != "histogram" || name.ends_with("_seconds"), "{name}");
         assert!(page.contains(&format!("# HELP {name} ")), "{name} has no help");
     }

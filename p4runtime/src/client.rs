@@ -16,6 +16,7 @@ use std::{
 use tokio::sync::{mpsc, watch};
 use tonic::{Code, transport::Channel};
 
+use crate::access::Access;
 use crate::{
     p4v1::{self, Uint128, p4_runtime_client::P4RuntimeClient, stream_message_request as request},
     status::code_name,
@@ -54,6 +55,8 @@ pub struct ClientConfig {
     pub pipeline_timeout: Duration,
     /// Updates per Write: its errors travel in gRPC's trailers, which are small.
     pub batch: usize,
+    /// Certificates, where the target is `https://`.
+    pub access: Access,
 }
 
 impl ClientConfig {
@@ -73,6 +76,7 @@ impl ClientConfig {
             call_timeout: Duration::from_secs(10),
             pipeline_timeout: Duration::from_secs(60),
             batch: 128,
+            access: Access::default(),
         }
     }
 }

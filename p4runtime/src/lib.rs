@@ -5,8 +5,10 @@
 //! * [`EntryBuilder`] makes table entries by name; [`P4Info::decode_entry`] names what comes back.
 //! * [`client::Client`] is a controller's connection to one switch.
 //! * [`status`] carries the outcome of every update through a gRPC error, in both directions.
+//! * [`access`] is what a client shows: tokens and certificates.
 //! * [`bytestring`] holds the rules of bit strings.
 
+pub mod access;
 pub mod bytestring;
 pub mod client;
 mod entry;
@@ -15,6 +17,7 @@ mod packet;
 pub mod proto;
 pub mod status;
 
+pub use access::Access;
 pub use bytestring::Value;
 pub use client::{Client, ClientConfig, Pipeline};
 pub use entry::{

@@ -32,6 +32,18 @@ pub(crate) struct Args {
     #[arg(long, default_value = "127.0.0.1:9559", value_name = "ADDR:PORT")]
     pub(crate) p4runtime_addr: SocketAddr,
 
+    /// P4Runtime over TLS: this server's certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with = "json")]
+    tls_cert: Option<PathBuf>,
+
+    /// Its key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+
+    /// The authority whose certificates controllers must show (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_client_ca: Option<PathBuf>,
+
     /// Port of packet-in and packet-out
     #[arg(long, default_value_t = 255, value_parser = clap::value_parser!(u16).range(1..=510))]
     pub(crate) cpu_port: u16,
@@ -66,6 +78,18 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    /// TLS of the P4Runtime server, if it is asked for.
+    pub(crate) fn tls(&self) -> anyhow::Result<Option<tonic::transport::ServerTlsConfig>> {
+        use tonic::transport::{Certificate, Identity, ServerTlsConfig};
+        let read = |path: &PathBuf| std::fs::read(path).with_context(|| path.display().to_string());
+        let (Some(cert), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
+        let config = ServerTlsConfig::new().identity(Identity::from_pem(read(cert)?, read(key)?));
+        Ok(Some(match &self.tls_client_ca {
+            None => config,
+            Some(path) => config.client_ca_root(Certificate::from_pem(read(path)?)),
+        }))
+    }
+
     pub(crate) fn switch_config(&self) -> SwitchConfig {
         SwitchConfig {
             device_id: self.device_id,

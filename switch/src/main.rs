@@ -36,7 +36,8 @@ async fn run(args: &cli::Args) -> anyhow::Result<()> {
     let running = runtime::start(args.switch_config(), &args.interfaces, &args.loss()?, program)?;
     let handle = running.handle;
     let (address, server) =
-        p4runtime::bind(handle.clone(), running.events, args.p4runtime_addr, stopped()).await?;
+        p4runtime::bind_with(handle.clone(), running.events, args.p4runtime_addr, args.tls()?, stopped())
+            .await?;
     let server = tokio::spawn(server);
     cli::push_pipeline(address, args.device_id, args).await?;
     tracing::info!(%address, device_id = args.device_id, ports = args.interfaces.len(), "serving");

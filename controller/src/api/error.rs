@@ -1,11 +1,14 @@
 //! Refusals. The one place where they become gRPC codes and HTTP statuses.
 
+use std::time::Duration;
+
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use thiserror::Error;
 use tonic::Code;
 
 use super::model::Problem;
+use super::token::Role;
 use crate::jobs::{JoinError, LeaveError, OutlookError, ReportError};
 
 /// Why a call is refused.
@@ -31,6 +34,14 @@ pub(crate) enum ApiError {
     Method(String),
     #[error("the controller is ending")]
     Ending,
+    #[error("a token is needed: `Authorization: Bearer TOKEN`")]
+    NoToken,
+    #[error("the token is not one of this controller's")]
+    WrongToken,
+    #[error("the token {name:?} has the role {has}, this call takes {needs}")]
+    Forbidden { name: String, has: Role, needs: Role },
+    #[error("too many calls by {who}: come again in {again:?}")]
+    TooMany { who: String, again: Duration },
 }
 
 /// What sort of refusal it is: a row of the mapping.
@@ -41,6 +52,9 @@ pub(crate) enum Kind {
     Method,
     Exists,
     State,
+    Unauthenticated,
+    Forbidden,
+    TooMany,
     Unavailable,
 }
 
@@ -53,6 +67,9 @@ impl Kind {
             Self::Method => (Code::Unimplemented, StatusCode::METHOD_NOT_ALLOWED, "Method not allowed"),
             Self::Exists => (Code::AlreadyExists, StatusCode::CONFLICT, "Already there"),
             Self::State => (Code::FailedPrecondition, StatusCode::CONFLICT, "Not in this state"),
+            Self::Unauthenticated => (Code::Unauthenticated, StatusCode::UNAUTHORIZED, "Not authenticated"),
+            Self::Forbidden => (Code::PermissionDenied, StatusCode::FORBIDDEN, "Not allowed"),
+            Self::TooMany => (Code::ResourceExhausted, StatusCode::TOO_MANY_REQUESTS, "Too many calls"),
             Self::Unavailable => (Code::Unavailable, StatusCode::SERVICE_UNAVAILABLE, "Not available"),
         }
     }
@@ -72,6 +89,9 @@ impl ApiError {
             Self::Request { .. } => Kind::Invalid,
             Self::Method(_) => Kind::Method,
             Self::Ending => Kind::Unavailable,
+            Self::NoToken | Self::WrongToken => Kind::Unauthenticated,
+            Self::Forbidden { .. } => Kind::Forbidden,
+            Self::TooMany { .. } => Kind::TooMany,
         }
     }
 }
@@ -110,7 +130,17 @@ impl IntoResponse for ApiError {
         let problem = Problem::from(&self);
         let mut response = (self.kind().mapping().1, axum::Json(problem)).into_response();
         let json = HeaderValue::from_static("application/problem+json");
-        response.headers_mut().insert(header::CONTENT_TYPE, json);
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, json);
+        match &self {
+            Self::NoToken | Self::WrongToken => {
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            Self::TooMany { again, .. } => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from(again.as_secs() + 1));
+            }
+            _ => {}
+        }
         response
     }
 }

@@ -1,7 +1,7 @@
 //! What happens, numbered: the last events are remembered, everybody who watches gets the next ones.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use inca_p4runtime::northbound;
@@ -9,6 +9,8 @@ use tokio::sync::broadcast;
 use tokio_stream::wrappers::BroadcastStream;
 use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 use tokio_stream::{Stream, StreamExt};
+
+use crate::metrics::Metrics;
 
 /// Events that are remembered.
 const REMEMBERED: usize = 1024;
@@ -28,7 +30,7 @@ pub(crate) struct Draft {
 
 /// The log.
 #[derive(Debug)]
-pub(crate) struct EventLog(Mutex<Remembered>);
+pub(crate) struct EventLog(Mutex<Remembered>, Arc<Metrics>);
 
 #[derive(Debug)]
 struct Remembered {
@@ -39,9 +41,9 @@ struct Remembered {
 }
 
 impl EventLog {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
         let next = Some(broadcast::channel(WAITING).0);
-        Self(Mutex::new(Remembered { events: VecDeque::new(), last: 0, next }))
+        Self(Mutex::new(Remembered { events: VecDeque::new(), last: 0, next }), metrics)
     }
 
     /// Ends everybody's stream: the controller is ending.
@@ -51,6 +53,7 @@ impl EventLog {
 
     /// Something happened.
     pub(crate) fn push(&self, draft: Draft) {
+        self.1.event(draft.kind);
         let mut remembered = self.remembered();
         remembered.last += 1;
         let event = northbound::Event {

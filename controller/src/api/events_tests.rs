@@ -8,7 +8,7 @@ fn push(log: &EventLog, count: usize) {
 
 #[test]
 fn the_last_events_are_remembered_in_order() {
-    let log = EventLog::new();
+    let log = EventLog::new(Arc::default());
     assert!(log.since(0).is_empty());
     push(&log, REMEMBERED + 10);
     let all = log.since(0);
@@ -20,7 +20,7 @@ fn the_last_events_are_remembered_in_order() {
 
 #[tokio::test]
 async fn who_watches_gets_old_events_and_new_ones_each_once() {
-    let log = EventLog::new();
+    let log = EventLog::new(Arc::default());
     push(&log, 3);
     let (old, new) = (log.watch(1, false), log.watch(0, true));
     push(&log, 2);
@@ -32,7 +32,7 @@ async fn who_watches_gets_old_events_and_new_ones_each_once() {
 
 #[tokio::test]
 async fn a_slow_reader_is_told_what_it_missed() {
-    let log = EventLog::new();
+    let log = EventLog::new(Arc::default());
     let watch = log.watch(0, false);
     tokio::pin!(watch);
     push(&log, WAITING + 7);

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Response, Status};
 
-use super::Core;
+use super::{Caller, Core};
 use crate::control::{Membership, Request};
 use crate::jobs::MemberId;
 
@@ -25,7 +25,7 @@ impl controller_server::Controller for Service {
     }
 
     async fn join(&self, request: tonic::Request<api::JoinRequest>) -> Result<Response<Events>, Status> {
-        let Membership { id, events } = self.0.join(request.into_inner()).await?;
+        let Membership { id, events } = self.0.join(&caller(&request)?, request.into_inner()).await?;
         Ok(Response::new(Events { id, events, requests: self.0.requests.clone() }))
     }
 
@@ -33,7 +33,7 @@ impl controller_server::Controller for Service {
         &self,
         request: tonic::Request<api::LeaveRequest>,
     ) -> Result<Response<api::LeaveResponse>, Status> {
-        self.0.leave(request.into_inner()).await?;
+        self.0.leave(&caller(&request)?, request.into_inner()).await?;
         Ok(Response::new(api::LeaveResponse {}))
     }
 
@@ -41,7 +41,7 @@ impl controller_server::Controller for Service {
         &self,
         request: tonic::Request<api::ReportRequest>,
     ) -> Result<Response<api::ReportResponse>, Status> {
-        self.0.report(request.into_inner()).await?;
+        self.0.report(&caller(&request)?, request.into_inner()).await?;
         Ok(Response::new(api::ReportResponse {}))
     }
 
@@ -49,7 +49,7 @@ impl controller_server::Controller for Service {
         &self,
         request: tonic::Request<api::HandOverRequest>,
     ) -> Result<Response<api::HandOverResponse>, Status> {
-        self.0.hand_over(request.into_inner()).await?;
+        self.0.hand_over(&caller(&request)?, request.into_inner()).await?;
         Ok(Response::new(api::HandOverResponse {}))
     }
 
@@ -57,7 +57,7 @@ impl controller_server::Controller for Service {
         &self,
         request: tonic::Request<api::StalledRequest>,
     ) -> Result<Response<api::StalledResponse>, Status> {
-        self.0.stalled(request.into_inner()).await?;
+        self.0.stalled(&caller(&request)?, request.into_inner()).await?;
         Ok(Response::new(api::StalledResponse {}))
     }
 
@@ -65,7 +65,7 @@ impl controller_server::Controller for Service {
         &self,
         request: tonic::Request<api::StatusRequest>,
     ) -> Result<Response<api::StatusResponse>, Status> {
-        Ok(Response::new(self.0.status(request.into_inner().counters).await?))
+        Ok(Response::new(self.0.status_for(&caller(&request)?, request.into_inner().counters).await?))
     }
 }
 
@@ -77,7 +77,7 @@ impl operator_server::Operator for Service {
         &self,
         request: tonic::Request<api::EndJobRequest>,
     ) -> Result<Response<api::EndJobResponse>, Status> {
-        let groups = self.0.end_job(request.into_inner()).await?;
+        let groups = self.0.end_job(&caller(&request)?, request.into_inner()).await?;
         Ok(Response::new(api::EndJobResponse { groups }))
     }
 
@@ -85,16 +85,26 @@ impl operator_server::Operator for Service {
         &self,
         request: tonic::Request<api::PlanRequest>,
     ) -> Result<Response<api::PlanResponse>, Status> {
-        Ok(Response::new(self.0.plan(request.into_inner()).await?))
+        Ok(Response::new(self.0.plan(&caller(&request)?, request.into_inner()).await?))
     }
 
     async fn events(
         &self,
         request: tonic::Request<api::EventsRequest>,
     ) -> Result<Response<Self::EventsStream>, Status> {
+        let caller = caller(&request)?;
         let api::EventsRequest { after, only_new } = request.into_inner();
-        Ok(Response::new(Box::pin(self.0.events.watch(after, only_new).map(Ok))))
+        Ok(Response::new(Box::pin(self.0.watch(caller, after, only_new).map(Ok))))
     }
+}
+
+/// Who calls: the gate has put it there.
+fn caller<T>(request: &tonic::Request<T>) -> Result<Caller, Status> {
+    request
+        .extensions()
+        .get()
+        .cloned()
+        .ok_or_else(|| Status::internal("the call did not come through the gate"))
 }
 
 /// A rank's events; the rank has gone when this is dropped.

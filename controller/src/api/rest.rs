@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, Request, StatusCode, Uri, header};
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use inca_p4runtime::northbound as api;
 use tokio_stream::{Stream, StreamExt};
 use utoipa::OpenApi;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use utoipa_swagger_ui::SwaggerUi;
@@ -18,7 +19,7 @@ use super::model::{
     After, EndJob, Ended, Event, Group, Health, Host, Info, Link, Plan, PlanRequest, Problem, Slots, Status,
     Switch, Tree, format_number, trees,
 };
-use super::{ApiError, Core};
+use super::{ApiError, Caller, Core};
 use extract::{Json, Path, Query};
 
 mod extract;
@@ -44,7 +45,7 @@ struct Document;
 
 /// The routes with their OpenAPI document.
 pub(super) fn router() -> (axum::Router<Core>, utoipa::openapi::OpenApi) {
-    OpenApiRouter::with_openapi(Document::openapi())
+    let (router, mut document) = OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(health))
         .routes(routes!(info))
         .routes(routes!(status))
@@ -60,7 +61,15 @@ pub(super) fn router() -> (axum::Router<Core>, utoipa::openapi::OpenApi) {
         .routes(routes!(plan))
         .routes(routes!(events))
         .routes(routes!(event_stream))
-        .split_for_parts()
+        .routes(routes!(metrics))
+        .split_for_parts();
+    let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer);
+    let scheme =
+        scheme.description(Some("Where the controller has a token file; without one no token is needed"));
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme("token", SecurityScheme::Http(scheme.build()));
+    document.security = Some(vec![SecurityRequirement::new("token", Vec::<String>::new())]);
+    (router, document)
 }
 
 /// The routes, the document and the page.
@@ -105,18 +114,18 @@ async fn info(State(core): State<Core>) -> axum::Json<Info> {
 
 /// Everything that the controller sees, at one moment.
 #[utoipa::path(get, path = "/v1/status", tag = "network", responses((status = OK, body = Status)))]
-async fn status(State(core): State<Core>) -> Answer<Status> {
-    Ok(axum::Json(look(&core, false).await?))
+async fn status(State(core): State<Core>, Extension(caller): Extension<Caller>) -> Answer<Status> {
+    Ok(axum::Json(look(&core, &caller, false).await?))
 }
 
-async fn look(core: &Core, counters: bool) -> Result<Status, ApiError> {
-    Ok(core.status(counters).await?.into())
+async fn look(core: &Core, caller: &Caller, counters: bool) -> Result<Status, ApiError> {
+    Ok(core.status_for(caller, counters).await?.into())
 }
 
 /// The switches of the inventory.
 #[utoipa::path(get, path = "/v1/switches", tag = "network", responses((status = OK, body = Vec<Switch>)))]
-async fn switches(State(core): State<Core>) -> Answer<Vec<Switch>> {
-    Ok(axum::Json(look(&core, false).await?.switches))
+async fn switches(State(core): State<Core>, Extension(caller): Extension<Caller>) -> Answer<Vec<Switch>> {
+    Ok(axum::Json(look(&core, &caller, false).await?.switches))
 }
 
 /// One switch, with its event counters.
@@ -124,41 +133,48 @@ async fn switches(State(core): State<Core>) -> Answer<Vec<Switch>> {
     (status = OK, body = Switch),
     (status = NOT_FOUND, body = Problem, content_type = "application/problem+json"),
 ))]
-async fn switch(State(core): State<Core>, Path(name): Path<String>) -> Answer<Switch> {
-    let found = look(&core, true).await?.switches.into_iter().find(|switch| switch.name == name);
+async fn switch(
+    State(core): State<Core>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+) -> Answer<Switch> {
+    let found = look(&core, &caller, true).await?.switches.into_iter().find(|switch| switch.name == name);
     found.map(axum::Json).ok_or(ApiError::Unknown { what: "switch", name })
 }
 
 /// Packets by switch and event: each packet that a switch handles ends as exactly one event.
 #[utoipa::path(get, path = "/v1/counters", tag = "network",
     responses((status = OK, description = "By the switch's name, by the event's", body = BTreeMap<String, BTreeMap<String, u64>>)))]
-async fn counters(State(core): State<Core>) -> Answer<BTreeMap<String, BTreeMap<String, u64>>> {
-    let switches = look(&core, true).await?.switches;
+async fn counters(
+    State(core): State<Core>,
+    Extension(caller): Extension<Caller>,
+) -> Answer<BTreeMap<String, BTreeMap<String, u64>>> {
+    let switches = look(&core, &caller, true).await?.switches;
     Ok(axum::Json(switches.into_iter().map(|switch| (switch.name, switch.counters)).collect()))
 }
 
 /// Directions of links between switches.
 #[utoipa::path(get, path = "/v1/links", tag = "network", responses((status = OK, body = Vec<Link>)))]
-async fn links(State(core): State<Core>) -> Answer<Vec<Link>> {
-    Ok(axum::Json(look(&core, false).await?.links))
+async fn links(State(core): State<Core>, Extension(caller): Extension<Caller>) -> Answer<Vec<Link>> {
+    Ok(axum::Json(look(&core, &caller, false).await?.links))
 }
 
 /// Hosts that are known.
 #[utoipa::path(get, path = "/v1/hosts", tag = "network", responses((status = OK, body = Vec<Host>)))]
-async fn hosts(State(core): State<Core>) -> Answer<Vec<Host>> {
-    Ok(axum::Json(look(&core, false).await?.hosts))
+async fn hosts(State(core): State<Core>, Extension(caller): Extension<Caller>) -> Answer<Vec<Host>> {
+    Ok(axum::Json(look(&core, &caller, false).await?.hosts))
 }
 
 /// Slots in use, by switch.
 #[utoipa::path(get, path = "/v1/slots", tag = "network", responses((status = OK, body = Vec<Slots>)))]
-async fn slots(State(core): State<Core>) -> Answer<Vec<Slots>> {
-    Ok(axum::Json(look(&core, false).await?.switches.iter().map(Slots::from).collect()))
+async fn slots(State(core): State<Core>, Extension(caller): Extension<Caller>) -> Answer<Vec<Slots>> {
+    Ok(axum::Json(look(&core, &caller, false).await?.switches.iter().map(Slots::from).collect()))
 }
 
 /// Groups that are there, then those that ended last.
 #[utoipa::path(get, path = "/v1/jobs", tag = "jobs", responses((status = OK, body = Vec<Group>)))]
-async fn jobs(State(core): State<Core>) -> Answer<Vec<Group>> {
-    Ok(axum::Json(look(&core, false).await?.jobs))
+async fn jobs(State(core): State<Core>, Extension(caller): Extension<Caller>) -> Answer<Vec<Group>> {
+    Ok(axum::Json(look(&core, &caller, false).await?.jobs))
 }
 
 /// The groups of one job.
@@ -166,8 +182,13 @@ async fn jobs(State(core): State<Core>) -> Answer<Vec<Group>> {
     (status = OK, body = Vec<Group>),
     (status = NOT_FOUND, body = Problem, content_type = "application/problem+json"),
 ))]
-async fn job(State(core): State<Core>, Path(name): Path<String>) -> Answer<Vec<Group>> {
-    let mut groups = look(&core, false).await?.jobs;
+async fn job(
+    State(core): State<Core>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+) -> Answer<Vec<Group>> {
+    let mut groups = look(&core, &caller, false).await?.jobs;
+    let name = caller.job(&name);
     groups.retain(|group| group.name == name);
     match groups.is_empty() {
         true => Err(ApiError::Unknown { what: "job", name }),
@@ -183,17 +204,18 @@ async fn job(State(core): State<Core>, Path(name): Path<String>) -> Answer<Vec<G
 ))]
 async fn end_job(
     State(core): State<Core>,
+    Extension(caller): Extension<Caller>,
     Path(job): Path<String>,
     Query(EndJob { group, reason }): Query<EndJob>,
 ) -> Result<(StatusCode, axum::Json<Ended>), ApiError> {
-    let groups = core.end_job(api::EndJobRequest { job: job.clone(), group, reason }).await?;
+    let groups = core.end_job(&caller, api::EndJobRequest { job: job.clone(), group, reason }).await?;
     Ok((StatusCode::ACCEPTED, axum::Json(Ended { job, groups })))
 }
 
 /// The trees of all groups.
 #[utoipa::path(get, path = "/v1/trees", tag = "jobs", responses((status = OK, body = Vec<Tree>)))]
-async fn all_trees(State(core): State<Core>) -> Answer<Vec<Tree>> {
-    Ok(axum::Json(look(&core, false).await?.jobs.iter().flat_map(trees).collect()))
+async fn all_trees(State(core): State<Core>, Extension(caller): Extension<Caller>) -> Answer<Vec<Tree>> {
+    Ok(axum::Json(look(&core, &caller, false).await?.jobs.iter().flat_map(trees).collect()))
 }
 
 /// The trees that a group has or would get, and what a sum puts on each link. Installs nothing.
@@ -203,8 +225,12 @@ async fn all_trees(State(core): State<Core>) -> Answer<Vec<Tree>> {
     (status = NOT_FOUND, body = Problem, content_type = "application/problem+json"),
     (status = CONFLICT, description = "There is no tree", body = Problem, content_type = "application/problem+json"),
 ))]
-async fn plan(State(core): State<Core>, Json(request): Json<PlanRequest>) -> Answer<Plan> {
-    Ok(axum::Json(core.plan(question(request)?).await?.into()))
+async fn plan(
+    State(core): State<Core>,
+    Extension(caller): Extension<Caller>,
+    Json(request): Json<PlanRequest>,
+) -> Answer<Plan> {
+    Ok(axum::Json(core.plan(&caller, question(request)?).await?.into()))
 }
 
 /// The same question, in gRPC's words.
@@ -230,8 +256,12 @@ fn question(request: PlanRequest) -> Result<api::PlanRequest, ApiError> {
     (status = OK, body = Vec<Event>),
     (status = BAD_REQUEST, body = Problem, content_type = "application/problem+json"),
 ))]
-async fn events(State(core): State<Core>, Query(After { after }): Query<After>) -> axum::Json<Vec<Event>> {
-    axum::Json(core.events.since(after).into_iter().map(Event::from).collect())
+async fn events(
+    State(core): State<Core>,
+    Extension(caller): Extension<Caller>,
+    Query(After { after }): Query<After>,
+) -> axum::Json<Vec<Event>> {
+    axum::Json(core.events_since(&caller, after).into_iter().map(Event::from).collect())
 }
 
 /// Events as they happen (server-sent events), after those that are remembered. A reader that comes back with `Last-Event-ID`
@@ -242,12 +272,23 @@ async fn events(State(core): State<Core>, Query(After { after }): Query<After>) 
 ))]
 async fn event_stream(
     State(core): State<Core>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     Query(After { after }): Query<After>,
 ) -> Sse<impl Stream<Item = Result<sse::Event, Infallible>>> {
     let last = headers.get("last-event-id").and_then(|last| last.to_str().ok()?.parse().ok());
-    let stream = core.events.watch(last.unwrap_or(after), false);
+    let stream = core.watch(caller, last.unwrap_or(after), false);
     Sse::new(stream.map(|event| Ok(server_sent(event.into())))).keep_alive(KeepAlive::default())
+}
+
+/// Metrics in the exposition format of Prometheus. Reads the counters of every switch.
+#[utoipa::path(get, path = "/metrics", tag = "network", responses(
+    (status = OK, body = String, content_type = "application/openmetrics-text"),
+))]
+async fn metrics(State(core): State<Core>) -> Result<impl IntoResponse, ApiError> {
+    const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let page = core.metrics.page(&core.status(true).await?);
+    Ok(([(header::CONTENT_TYPE, KIND)], page))
 }
 
 fn server_sent(event: Event) -> sse::Event {

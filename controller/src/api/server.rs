@@ -1,5 +1,6 @@
-//! One listener: gRPC with reflection and health, REST, and the page.
+//! What is served at one listener: gRPC with reflection and health, REST, and the page.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use inca_p4runtime::northbound::controller_server::{self, ControllerServer};
@@ -7,12 +8,13 @@ use inca_p4runtime::northbound::operator_server::{self, OperatorServer};
 use inca_p4runtime::proto::DESCRIPTORS;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
 use tonic::service::Routes;
-use tonic::transport::server::TcpIncoming;
 use tonic_health::ServingStatus;
 
 use super::grpc::Service;
-use super::{Core, rest};
+use super::listen::Incoming;
+use super::{Core, Gate, gate, rest};
 
 /// Pings find out that an agent's machine is gone, when nothing ends its connection.
 const PING: Duration = Duration::from_secs(1);
@@ -20,7 +22,13 @@ const PING: Duration = Duration::from_secs(1);
 const PING_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Serves until the task is ended. Health follows `in_charge`.
-pub(crate) async fn serve(listener: TcpListener, core: Core, mut in_charge: watch::Receiver<bool>) {
+pub(crate) async fn serve(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    core: Core,
+    gate: Arc<Gate>,
+    mut in_charge: watch::Receiver<bool>,
+) {
     let address = listener.local_addr();
     let (reporter, health) = tonic_health::server::health_reporter();
     let routes = Routes::new(ControllerServer::new(Service(core.clone())))
@@ -28,6 +36,8 @@ pub(crate) async fn serve(listener: TcpListener, core: Core, mut in_charge: watc
         .add_service(health);
     let routes = reflection(routes);
     let site = routes.into_axum_router().merge(rest::site(core)).fallback(rest::not_found);
+    // Outermost: whatever is there, or not, is asked for through the gate.
+    let site = site.layer(axum::middleware::from_fn_with_state(gate, gate::pass));
     let health = async move {
         loop {
             let status = match *in_charge.borrow_and_update() {
@@ -46,8 +56,7 @@ pub(crate) async fn serve(listener: TcpListener, core: Core, mut in_charge: watc
         .accept_http1(true)
         .http2_keepalive_interval(Some(PING))
         .http2_keepalive_timeout(Some(PING_TIMEOUT));
-    // The builder's own no-delay option does not reach listeners from outside.
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let incoming = Incoming::new(listener, tls);
     tokio::select! {
         ended = server.serve_with_incoming(site, incoming) => if let Err(error) = ended {
             tracing::error!(?address, %error, "the api has ended");

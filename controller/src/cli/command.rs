@@ -11,6 +11,7 @@ use super::plan::{PATIENCE, PlanArgs, TopoArgs};
 use super::status::{self, StatusArgs};
 use super::{CliError, Target, doctor, events, plan, print, print_json, show};
 use crate::api::model::{Ended, Slots, Tree, trees};
+use crate::api::{Role, make_token};
 
 /// Asks an inca controller: switches, links, hosts, jobs and their reduction trees.
 #[derive(Debug, Parser)]
@@ -73,6 +74,18 @@ enum Command {
     Status(StatusArgs),
     /// Find out what is wrong, and what helps; exits with 1 if anything is
     Doctor,
+    /// Make a token: it goes to the standard output, its entry for the token file to the standard error
+    Token {
+        /// Its name, for the audit log
+        #[arg(long)]
+        name: String,
+        /// Whose jobs it is for; everybody's, if not given
+        #[arg(long)]
+        tenant: Option<String>,
+        /// What it is good for
+        #[arg(long, value_enum)]
+        role: Role,
+    },
     /// Print the OpenAPI document of the REST API
     Openapi,
     /// Print completions for a shell: source <(inca completions bash)
@@ -124,6 +137,11 @@ pub async fn run(cli: Cli) -> Result<(), CliError> {
         Command::End { job, group, reason } => end(target, job, group, reason).await,
         Command::Status(args) => status::run(target, args).await,
         Command::Doctor => doctor::doctor(target).await,
+        Command::Token { name, tenant, role } => {
+            let (token, entry) = make_token(&name, tenant.as_deref(), role)?;
+            eprintln!("{entry}");
+            print(&(token + "\n"))
+        }
         Command::Openapi => print_json(&crate::api::openapi()),
         Command::Completions { shell } => {
             let mut text = Vec::new();

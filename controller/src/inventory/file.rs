@@ -25,6 +25,8 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) failure: Failure,
     pub(super) pipeline: Option<Pipeline>,
+    #[serde(default)]
+    pub(super) security: Security,
     pub(super) store: Option<std::path::PathBuf>,
 }
 
@@ -78,6 +80,32 @@ pub(super) struct Failure {
 pub(super) struct Pipeline {
     pub(super) json: PathBuf,
     pub(super) p4info: PathBuf,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Security {
+    pub(super) tokens: Option<PathBuf>,
+    pub(super) audit: Option<PathBuf>,
+    pub(super) requests_per_second: Option<Spanned<u64>>,
+    pub(super) tls: Option<Tls>,
+    pub(super) p4runtime: Option<P4Runtime>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Tls {
+    pub(super) cert: PathBuf,
+    pub(super) key: PathBuf,
+    pub(super) client_ca: Option<PathBuf>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct P4Runtime {
+    pub(super) ca: PathBuf,
+    pub(super) cert: Option<PathBuf>,
+    pub(super) key: Option<PathBuf>,
 }
 
 fn default_listen() -> Vec<Spanned<String>> {

@@ -5,13 +5,15 @@ use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use inca_p4runtime::Access;
 use serde_yaml::{Location, Spanned};
 
-use super::file::{Discovery, Failure, File, Host, Switch, Trees};
+use super::file::{Discovery, Failure, File, Host, P4Runtime, Security, Switch, Tls, Trees};
 use super::{
     DiscoverySettings, FailureSettings, HostSpec, Inventory, InventoryError, MAX_NAME_LEN, PipelinePaths,
-    SwitchSpec, TreeSettings,
+    SecuritySettings, SwitchSpec, TreeSettings,
 };
+use crate::api::TlsFiles;
 use crate::program::{CPU_PORT, SLOTS};
 
 /// BMv2 numbers ports in 9 bits; the CPU port and what lies above are not for links.
@@ -57,6 +59,7 @@ pub(super) fn validate(path: &str, file: File) -> Result<Inventory, InventoryErr
         failure: place.failure(&file.failure)?,
         store: file.store,
         standby: false,
+        security: place.security(file.security)?,
         pipeline: file.pipeline.map(|files| PipelinePaths { json: files.json, p4info: files.p4info }),
     })
 }
@@ -181,6 +184,33 @@ impl Place<'_> {
             port,
             format!("port {}: must be 1 to {MAX_PORT} ({CPU_PORT} is the switch's CPU port)", port.value),
         ))
+    }
+
+    fn security(&self, security: Security) -> Result<SecuritySettings, InventoryError> {
+        let rate = security.requests_per_second.as_ref();
+        let rate = self.number(rate, "security.requests_per_second", 0, 0, 1_000_000)?;
+        let p4runtime = match security.p4runtime {
+            None => None,
+            Some(P4Runtime { ca, cert, key }) => {
+                let identity = match (cert, key) {
+                    (Some(cert), Some(key)) => Some((cert, key)),
+                    (None, None) => None,
+                    _ => {
+                        let message = "security.p4runtime: cert and key go together".to_owned();
+                        return Err(InventoryError::At {
+                            path: self.path.to_owned(),
+                            line: 1,
+                            column: 1,
+                            message,
+                        });
+                    }
+                };
+                Some(Access { token: None, ca: Some(ca), identity })
+            }
+        };
+        let tls = security.tls.map(|Tls { cert, key, client_ca }| TlsFiles { cert, key, client_ca });
+        let (tokens, audit) = (security.tokens, security.audit);
+        Ok(SecuritySettings { tokens, audit, requests_per_second: rate as u32, tls, p4runtime })
     }
 
     fn listen(&self, address: &Spanned<String>) -> Result<SocketAddr, InventoryError> {

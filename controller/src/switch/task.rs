@@ -6,14 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use inca_p4runtime::client::{
     CallError, Client, ClientConfig, Events, Link, Mastership, Pipeline, PipelineState, WriteError, delete,
     insert, modify,
 };
 use inca_p4runtime::p4v1::{Update, update};
-use inca_p4runtime::{EntryError, bytestring, client};
+use inca_p4runtime::{Access, EntryError, bytestring, client};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot, watch};
 use tonic::Code;
@@ -22,6 +22,7 @@ use super::state::{self, Key, State};
 use crate::graph::DeviceId;
 use crate::inventory::SwitchSpec;
 use crate::jobs::JobId;
+use crate::metrics::{Metrics, Operation};
 use crate::program::{Entry, Reason, events};
 
 /// Wait after a failed connection; doubled after each, up to the longest.
@@ -127,6 +128,11 @@ pub struct SwitchHandle {
 }
 
 impl SwitchHandle {
+    /// The switch's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Sets a section, without waiting. No entries: the section is removed.
     pub fn set(&self, section: Section, entries: Vec<Entry>) {
         let _ = self.commands.send(Command::Set { section, entries, verify: false, reply: None });
@@ -174,6 +180,7 @@ pub struct SwitchTask {
     commands: mpsc::UnboundedReceiver<Command>,
     events: mpsc::Sender<(DeviceId, SwitchEvent)>,
     in_charge: watch::Receiver<bool>,
+    metrics: Arc<Metrics>,
     sections: BTreeMap<Section, State>,
     /// What is known of the switch while it is away.
     state: String,
@@ -195,17 +202,23 @@ impl SwitchTask {
         election_id: u128,
         events: mpsc::Sender<(DeviceId, SwitchEvent)>,
         in_charge: watch::Receiver<bool>,
+        metrics: Arc<Metrics>,
+        access: Option<&Access>,
     ) -> (Self, SwitchHandle) {
         let (sender, commands) = mpsc::unbounded_channel();
-        let target = format!("http://{}", spec.target);
+        let scheme = if access.is_some() { "https" } else { "http" };
+        let target = format!("{scheme}://{}", spec.target);
+        let mut config = ClientConfig::new(spec.name.clone(), target, spec.device_id.into(), election_id);
+        config.access = access.cloned().unwrap_or_default();
         let task = Self {
             device: spec.device_id,
             name: spec.name.clone(),
-            config: ClientConfig::new(spec.name.clone(), target, spec.device_id.into(), election_id),
+            config,
             pipeline,
             commands,
             events,
             in_charge,
+            metrics,
             sections: BTreeMap::new(),
             state: "connecting".to_owned(),
         };
@@ -219,6 +232,9 @@ impl SwitchTask {
             let (config, pipeline) = (self.config.clone(), self.pipeline.clone());
             let (device, events) = (self.device, self.events.clone());
             let opened = self.meanwhile(open(config, pipeline, device, events, self.in_charge.clone())).await;
+            if let Some(Err(_)) = &opened {
+                self.metrics.failed(&self.name, Operation::Open);
+            }
             let reason = match opened {
                 None => return,
                 Some(Ok(session)) => {
@@ -388,7 +404,9 @@ impl SwitchTask {
             next = self.commands.try_recv().ok();
         }
         for reply in counters {
+            let begun = Instant::now();
             let result = self.counters(&session.client).await;
+            self.metrics.p4runtime(&self.name, Operation::Counters, begun, result.is_err());
             let _ = reply.send(result.map_err(|error| SwitchError::Connection(error.to_string())));
         }
         if changes.is_empty() {
@@ -400,7 +418,12 @@ impl SwitchTask {
         };
         let verify = outcome.is_ok() && changes.iter().any(|(_, verify, _)| *verify);
         let read = match verify {
-            true => Some(read_back(&session.client, &self.pipeline).await),
+            true => {
+                let begun = Instant::now();
+                let read = read_back(&session.client, &self.pipeline).await;
+                self.metrics.p4runtime(&self.name, Operation::ReadBack, begun, read.is_err());
+                Some(read)
+            }
             false => None,
         };
         for (section, verify, reply) in changes {
@@ -457,7 +480,15 @@ impl SwitchTask {
             return Ok(BTreeMap::new());
         }
         tracing::debug!(switch = self.name, updates = updates.len(), "writing");
-        let failures = write(&session.client, updates.clone()).await?;
+        let begun = Instant::now();
+        let written = write(&session.client, updates.clone()).await;
+        self.metrics.p4runtime(
+            &self.name,
+            Operation::Write,
+            begun,
+            !matches!(&written, Ok(failures) if failures.is_empty()),
+        );
+        let failures = written?;
         // What the switch holds can differ from what is believed, after a write that was cut off: the other operation then.
         let mut again = Vec::new();
         let mut forgiven = BTreeSet::new();

@@ -103,8 +103,20 @@ impl Switch {
     pub async fn start_at(kind: Kind, device_id: u64, ports: &[(u16, &str)], address: SocketAddr) -> Self {
         let inner = match kind {
             Kind::Bmv2 => Inner::Process(bmv2_process(device_id, ports, address)),
-            Kind::Embedded => embedded(device_id, ports, address).await,
+            Kind::Embedded => embedded(device_id, ports, address, None).await,
         };
+        Self { address, device_id, inner }
+    }
+
+    /// An embedded switch without ports that speaks TLS: certificate and key, and the authority of its clients.
+    pub async fn start_tls(device_id: u64, identity: &(PathBuf, PathBuf), client_ca: &PathBuf) -> Self {
+        use tonic::transport::{Certificate, Identity, ServerTlsConfig};
+        let read = |path| std::fs::read(path).unwrap();
+        let tls = ServerTlsConfig::new()
+            .identity(Identity::from_pem(read(&identity.0), read(&identity.1)))
+            .client_ca_root(Certificate::from_pem(read(client_ca)));
+        let address = free_address();
+        let inner = embedded(device_id, &[], address, Some(tls)).await;
         Self { address, device_id, inner }
     }
 
@@ -142,7 +154,12 @@ fn bmv2_process(device_id: u64, ports: &[(u16, &str)], address: SocketAddr) -> C
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-async fn embedded(device_id: u64, ports: &[(u16, &str)], address: SocketAddr) -> Inner {
+async fn embedded(
+    device_id: u64,
+    ports: &[(u16, &str)],
+    address: SocketAddr,
+    tls: Option<tonic::transport::ServerTlsConfig>,
+) -> Inner {
     let config = SwitchConfig { device_id, ..SwitchConfig::default() };
     let ports: Vec<_> = ports
         .iter()
@@ -154,7 +171,7 @@ async fn embedded(device_id: u64, ports: &[(u16, &str)], address: SocketAddr) ->
         let _ = stopped.await;
     };
     let (_, server) =
-        p4runtime::bind(running.handle.clone(), running.events, address, stopped).await.unwrap();
+        p4runtime::bind_with(running.handle.clone(), running.events, address, tls, stopped).await.unwrap();
     tokio::spawn(server);
     Inner::Thread { handle: running.handle, stop: Some(stop) }
 }

@@ -11,6 +11,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use inca_p4runtime::access::Line;
 use inca_p4runtime::northbound::controller_client::ControllerClient;
 use inca_p4runtime::northbound::{self, InfoRequest, JoinEvent, JoinRequest, join_event::Event};
 use inca_wire::packet::{Format, Header, Opcode, VERSION};
@@ -151,7 +152,7 @@ impl Session {
     async fn establish(
         &self,
         on_closed: OnClosed,
-    ) -> Result<(ControllerClient<Channel>, Streaming<JoinEvent>, JoinedParts), JoinError> {
+    ) -> Result<(ControllerClient<Line>, Streaming<JoinEvent>, JoinedParts), JoinError> {
         let deadline = self.deadline;
         let (client, announce, mut stream) = loop {
             match self.enter().await {
@@ -179,9 +180,7 @@ impl Session {
     }
 
     /// Asks one controller to let this rank in.
-    async fn enter(
-        &self,
-    ) -> Result<(ControllerClient<Channel>, SocketAddrV4, Streaming<JoinEvent>), JoinError> {
+    async fn enter(&self) -> Result<(ControllerClient<Line>, SocketAddrV4, Streaming<JoinEvent>), JoinError> {
         let mut client = self.connect().await?;
         let announce = self.info(&mut client).await?;
         // Early, so that the controller may know the host by the time it is asked for.
@@ -192,13 +191,13 @@ impl Session {
     }
 
     /// Connects, again and again until the deadline: the controller may be starting too.
-    async fn connect(&self) -> Result<ControllerClient<Channel>, JoinError> {
+    async fn connect(&self) -> Result<ControllerClient<Line>, JoinError> {
         let controller = &self.options.controller;
         let mut logged = false;
         let mut last = "no answer".to_owned();
         loop {
             match timeout_at(self.deadline, self.endpoint()?.connect()).await {
-                Ok(Ok(channel)) => return Ok(ControllerClient::new(channel)),
+                Ok(Ok(channel)) => return self.client(channel),
                 Ok(Err(error)) => last = chain(&error),
                 Err(_) => {}
             }
@@ -213,6 +212,12 @@ impl Session {
         }
     }
 
+    /// A client whose calls carry the token.
+    fn client(&self, channel: Channel) -> Result<ControllerClient<Line>, JoinError> {
+        let bearer = self.options.access.bearer().map_err(access)?;
+        Ok(ControllerClient::new(Line::new(channel, bearer)))
+    }
+
     /// The next one of the controllers that were given, in turn.
     fn endpoint(&self) -> Result<ChannelEndpoint, JoinError> {
         let controllers: Vec<&str> = self.options.controller.split(',').map(str::trim).collect();
@@ -220,9 +225,11 @@ impl Session {
         let controller = controllers[turn % controllers.len()].to_owned();
         let uri = || JoinError::Uri { controller: controller.clone() };
         let endpoint = ChannelEndpoint::from_shared(controller.clone()).map_err(|_| uri())?;
-        if endpoint.uri().scheme_str() != Some("http") || endpoint.uri().authority().is_none() {
+        let is_known = matches!(endpoint.uri().scheme_str(), Some("http" | "https"));
+        if !is_known || endpoint.uri().authority().is_none() {
             return Err(uri());
         }
+        let endpoint = self.options.access.secure(endpoint).map_err(access)?;
         Ok(endpoint
             .connect_timeout(CONNECT_RETRY * 10)
             .http2_keep_alive_interval(KEEP_ALIVE)
@@ -231,7 +238,7 @@ impl Session {
     }
 
     /// Checks the protocol version; returns where to announce.
-    async fn info(&self, client: &mut ControllerClient<Channel>) -> Result<SocketAddrV4, JoinError> {
+    async fn info(&self, client: &mut ControllerClient<Line>) -> Result<SocketAddrV4, JoinError> {
         let info = self.within(client.info(InfoRequest {})).await?.into_inner();
         if info.protocol_version != u32::from(VERSION) {
             return Err(JoinError::Version {
@@ -461,4 +468,9 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = error.source();
     }
     text
+}
+
+/// Credentials that can't be used.
+fn access(error: inca_p4runtime::access::AccessError) -> JoinError {
+    JoinError::Options { what: error.to_string() }
 }

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use inca_p4runtime::Access;
 use inca_wire::packet::{Format, MAX_WORDS, MAX_WORLD};
 use inca_wire::scheme::{Scheme, SchemeError};
 
@@ -59,6 +60,8 @@ pub struct JoinOptions {
     pub on_failure: OnFailure,
     /// What becomes of the group if there is no tree for it; all ranks must agree.
     pub fallback: Fallback,
+    /// The token and the certificates that the controller wants, if it wants any.
+    pub access: Access,
     /// Pacing. The seed is mixed with the rank.
     pub tuning: Tuning,
 }
@@ -79,6 +82,7 @@ impl JoinOptions {
             timeout: Duration::from_secs(60),
             on_failure: OnFailure::default(),
             fallback: Fallback::default(),
+            access: Access::default(),
             tuning: Tuning::default(),
         }
     }

@@ -136,6 +136,11 @@ impl Client {
             .tcp_keepalive_interval(Some(Duration::from_secs(5)))
             .tcp_keepalive_retries(Some(3))
             .tcp_nodelay(true);
+        let endpoint = config.access.secure(endpoint).map_err(|error| ConnectError::Transport {
+            switch: switch.clone(),
+            target: target.clone(),
+            reason: error.to_string(),
+        })?;
         let channel = timeout_at(deadline, endpoint.connect())
             .await
             .map_err(|_| slow("transport"))?

@@ -28,7 +28,7 @@ use std::{future::Future, net::SocketAddr, sync::Arc};
 use inca_p4runtime::{client::MAX_MESSAGE, p4v1::p4_runtime_server::P4RuntimeServer};
 use thiserror::Error;
 use tokio::net::TcpListener;
-use tonic::transport::server::TcpIncoming;
+use tonic::transport::{ServerTlsConfig, server::TcpIncoming};
 
 use crate::runtime::{Event, SwitchHandle};
 use service::{Service, Shared};
@@ -64,19 +64,38 @@ pub async fn bind<S>(
 where
     S: Future<Output = ()> + Send + 'static,
 {
+    bind_with(handle, events, address, None, stop).await
+}
+
+/// The same, over TLS if certificates are given.
+pub async fn bind_with<S>(
+    handle: SwitchHandle,
+    events: tokio::sync::mpsc::Receiver<Event>,
+    address: SocketAddr,
+    tls: Option<ServerTlsConfig>,
+    stop: S,
+) -> Result<(SocketAddr, impl Future<Output = Result<(), ServeError>> + Send + use<S>), ServeError>
+where
+    S: Future<Output = ()> + Send + 'static,
+{
+    let mut server = tonic::transport::Server::builder();
+    if let Some(tls) = tls {
+        server = server.tls_config(tls)?;
+    }
     let bound = async {
         let listener = TcpListener::bind(address).await?;
         let local = listener.local_addr()?;
         Ok((listener, local))
     };
     let (listener, local) = bound.await.map_err(|source| ServeError::Bind { address, source })?;
-    Ok((local, serve(handle, events, listener, stop)))
+    Ok((local, serve(handle, events, listener, server, stop)))
 }
 
 async fn serve(
     handle: SwitchHandle,
     events: tokio::sync::mpsc::Receiver<Event>,
     listener: TcpListener,
+    mut server: tonic::transport::Server,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), ServeError> {
     let shared = Arc::new(Shared::new(handle));
@@ -92,10 +111,7 @@ async fn serve(
     };
     // The builder's own no-delay option does not reach listeners from outside; without it each reply waits 40 ms for an ACK.
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    let served = tonic::transport::Server::builder()
-        .add_service(service)
-        .serve_with_incoming_shutdown(incoming, stop)
-        .await;
+    let served = server.add_service(service).serve_with_incoming_shutdown(incoming, stop).await;
     notifier.abort();
     idle.abort();
     Ok(served?)

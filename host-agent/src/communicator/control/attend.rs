@@ -5,6 +5,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use inca_p4runtime::access::Line;
 use inca_p4runtime::northbound::controller_client::ControllerClient;
 use inca_p4runtime::northbound::{
     self, HandOverRequest, JoinEvent, JoinRequest, LeaveRequest, ReportRequest, StalledRequest,
@@ -12,7 +13,6 @@ use inca_p4runtime::northbound::{
 };
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
-use tonic::transport::Channel;
 use tonic::{Code, Streaming};
 
 use super::{CONNECT_RETRY, Request, Session, convert};
@@ -27,7 +27,7 @@ const STALL_LOOK: Duration = Duration::from_millis(300);
 const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A stream, and the connection that it came by.
-type Connection = (ControllerClient<Channel>, Streaming<JoinEvent>);
+type Connection = (ControllerClient<Line>, Streaming<JoinEvent>);
 
 /// What a member does.
 struct Member<'a> {
@@ -47,7 +47,7 @@ impl Session {
     /// Keeps the stream open until either side ends the membership.
     pub(super) async fn attend(
         &self,
-        client: ControllerClient<Channel>,
+        client: ControllerClient<Line>,
         stream: Streaming<JoinEvent>,
         driver: Engine,
         slots: &[usize],
@@ -91,7 +91,7 @@ impl Session {
 
 impl Member<'_> {
     /// Does what the controller says.
-    async fn obey(&mut self, client: &mut ControllerClient<Channel>, event: Event) -> ControlFlow<()> {
+    async fn obey(&mut self, client: &mut ControllerClient<Line>, event: Event) -> ControlFlow<()> {
         let (job, group) = (self.session.options.job.clone(), self.session.options.group.clone());
         let rank = self.session.options.rank;
         match event {
@@ -141,7 +141,7 @@ impl Member<'_> {
     }
 
     /// Tells the controller of a chunk that has not finished since it was looked at last.
-    async fn look(&mut self, client: &mut ControllerClient<Channel>) {
+    async fn look(&mut self, client: &mut ControllerClient<Line>) {
         let stalled = self.driver.stalled().await;
         let before = std::mem::replace(&mut self.stalled, stalled.as_ref().map(|stalled| stalled.chunk));
         let Some(stalled) = stalled.filter(|stalled| before == Some(stalled.chunk)) else { return };
@@ -231,7 +231,7 @@ impl Member<'_> {
         let words = |error: super::JoinError| Some(error.to_string());
         let endpoint = self.session.endpoint().map_err(words)?;
         let channel = endpoint.connect().await.map_err(|_| None)?;
-        let mut client = ControllerClient::new(channel);
+        let mut client = self.session.client(channel).map_err(words)?;
         let request = JoinRequest {
             attach_generation: self.driver.membership().0,
             attach_stopped: self.stopped,
@@ -245,7 +245,7 @@ impl Member<'_> {
     }
 
     /// Leaves, if there is a connection: in good order, or because the generation has ended here.
-    async fn leave(&self, client: Option<&mut ControllerClient<Channel>>, told: Option<Request>) {
+    async fn leave(&self, client: Option<&mut ControllerClient<Line>>, told: Option<Request>) {
         let (closed, account, reply) = match told {
             Some(Request::EndedHere(closed, account)) => (closed, account, None),
             Some(Request::Leave(reply)) => (Closed::default(), self.driver.retire().await, Some(reply)),
@@ -284,6 +284,8 @@ fn is_final(code: Code) -> bool {
             | Code::AlreadyExists
             | Code::InvalidArgument
             | Code::FailedPrecondition
+            | Code::PermissionDenied
+            | Code::Unauthenticated
             | Code::Unimplemented
     )
 }
