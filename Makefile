@@ -3,6 +3,7 @@
 PYTHON  := /usr/bin/python3
 INCANET := PYTHONPATH=mininet $(PYTHON) -m inca_net
 RUFF    := target/python/bin/ruff
+MATURIN := target/python/bin/maturin
 export PYTHONDONTWRITEBYTECODE := 1
 
 ifeq ($(filter auto bmv2 embedded,$(or $(SWITCH),auto)),)
@@ -10,8 +11,8 @@ $(error SWITCH=$(SWITCH): valid are bmv2, embedded and auto)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build p4 test test-unit test-property test-golden test-diff test-net test-loss test-numbers lint fmt demo train-formats perf \
-        check up doctor conformance bench-codec bench-loss bench-recovery bench-dataplane fuzz clean
+.PHONY: help setup build p4 test test-unit test-property test-golden test-diff test-net test-loss test-numbers lint fmt demo train-formats train-ddp perf \
+        check up doctor conformance python bench-codec bench-loss bench-recovery bench-dataplane fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,24 +64,31 @@ test-numbers: ## number formats at length: 100,000 random blocks of each format,
 lint: $(RUFF) ## rustfmt, clippy, ruff, mypy: no changes
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	$(RUFF) check mininet p4 tests/run.py tests/runner
-	$(RUFF) format --check mininet p4 tests/run.py tests/runner
-	MYPYPATH=mininet $(PYTHON) -m mypy mininet/inca_net tests/run.py p4/build.py p4/fuse.py
+	$(RUFF) check mininet p4 python tests/run.py tests/runner
+	$(RUFF) format --check mininet p4 python tests/run.py tests/runner
+	MYPYPATH=mininet:python $(PYTHON) -m mypy python/inca mininet/inca_net tests/run.py p4/build.py p4/fuse.py
 
 fmt: $(RUFF) ## format Rust and Python
 	cargo fmt --all
-	$(RUFF) check --fix --select I mininet p4 tests/run.py tests/runner
-	$(RUFF) format mininet p4 tests/run.py tests/runner
+	$(RUFF) check --fix --select I mininet p4 python tests/run.py tests/runner
+	$(RUFF) format mininet p4 python tests/run.py tests/runner
 
 $(RUFF):
 	$(PYTHON) -m venv target/python
 	target/python/bin/pip install --quiet --disable-pip-version-check ruff==0.17.6
+
+$(MATURIN): $(RUFF)
+	target/python/bin/pip install --quiet --disable-pip-version-check 'maturin>=1.8,<2'
 
 demo: setup-if-needed build ## training, size sweep and bytes per link on 8 emulated workers (a minute or two)
 	@$(INCANET) demo $(ARGS)
 
 train-formats: setup-if-needed build ## trains the digits over every number format: accuracy, bytes, curves as PNG
 	@$(INCANET) train-formats $(ARGS)
+
+train-ddp: setup-if-needed build ## PyTorch's DDP with gradients by inca, then by gloo, on 4 workers (needs python3-torch)
+	cargo build --release -p inca-python
+	@$(INCANET) train-ddp $(ARGS)
 
 perf: build ## a sweep of inca-agent perf over an emulated network
 	@$(INCANET) perf $(ARGS)
@@ -102,6 +110,10 @@ bench-recovery: build ## time to notice and to go on after failures of ranks, sw
 
 conformance: ## holds host agent and switches to the vectors in tests/conformance (--help)
 	@cargo run -q -p inca-tests --bin conformance -- $(ARGS)
+
+# maturin comes by pip; --profile dev builds faster
+python: $(MATURIN) ## build the Python package's wheel into target/wheels (pip install it)
+	$(MATURIN) build --manifest-path python/Cargo.toml --out target/wheels $(or $(ARGS),--release)
 
 bench-codec: ## speed of the codec beside memcpy (--help, --json)
 	@cargo bench -q -p inca-wire --bench codec -- $(ARGS)

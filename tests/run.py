@@ -160,9 +160,11 @@ def build(chosen: Sequence[str]) -> tuple[list[Binary], list[Case]]:
     """Builds the programs and, if needed, all Rust test programs."""
     started = time.monotonic()
     problems = []
-    programs = run(["cargo", "build", "--workspace", "--bins", "--message-format=short"], BUILD_LIMIT, "build-programs")
+    programs = run(
+        ["cargo", "build", "--workspace", "--lib", "--bins", "--message-format=short"], BUILD_LIMIT, "build-programs"
+    )
     if programs.code != 0:
-        problems.append(Case("cargo build --bins", FAILED, f"{programs.end()}\n{last_lines(programs.output)}"))
+        problems.append(Case("cargo build --lib --bins", FAILED, f"{programs.end()}\n{last_lines(programs.output)}"))
     binaries: list[Binary] = []
     if chosen != ["net"]:
         # As `cargo test --no-run` builds them, but a program that does not compile keeps no other from being tested.

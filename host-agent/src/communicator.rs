@@ -1,31 +1,52 @@
 //! A rank's membership in a job: join, reduce, leave.
 
+pub mod collectives;
 mod control;
 mod error;
 mod handle;
 mod options;
+mod p2p;
+mod split;
 
-use std::net::{SocketAddr, TcpListener};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use inca_wire::packet::packet_len;
 
+use crate::peers::Peers;
 use crate::protocol::{
     Account, Closed, Collective, Dtype, EndpointConfig, OperationSpec, Part, ReduceOp, StartError, Stats,
     Tensor, TensorMut, TensorRef,
 };
 use crate::transport::{
-    self, AllreduceError, Call, DataInterface, DriverError, Engine, LentTensor, block_on,
+    self, Call, CollectiveError, DataInterface, DriverError, Engine, Keeper, LentTensor, block_on,
 };
 
 pub use control::Joined;
 pub use error::{JoinError, LeaveError};
-pub use handle::AllreduceHandle;
+pub use handle::{OperationHandle, RawHandle};
 pub use options::{Fallback, JoinOptions, OnFailure};
+pub use split::SplitError;
 
 use control::Control;
+
+/// A call on memory of the caller.
+#[derive(Debug, Clone, Copy)]
+pub struct RawCall {
+    /// Which collective.
+    pub collective: Collective,
+    /// How elements are reduced, if they are.
+    pub op: ReduceOp,
+    /// Element type.
+    pub dtype: Dtype,
+    /// The input, and its elements.
+    pub input: (*const u8, usize),
+    /// The output, and its elements.
+    pub output: (*mut u8, usize),
+}
 
 /// One rank of a group.
 ///
@@ -41,6 +62,15 @@ pub struct Communicator {
     driver_thread: Option<JoinHandle<()>>,
     control: Option<Control>,
     next_token: AtomicU64,
+    /// The host's data-plane address.
+    address: Ipv4Addr,
+    /// How it was joined, for groups within this one; none without a controller.
+    options: Option<JoinOptions>,
+    /// Links to the other ranks' hosts, once they know of each other.
+    peers: OnceLock<Peers>,
+    /// All-to-all exchanges so far, and splits.
+    exchanges: AtomicU32,
+    splits: AtomicU32,
 }
 
 impl Communicator {
@@ -62,14 +92,11 @@ impl Communicator {
                     .map_err(|source| JoinError::Bind { address: interface.address, source })?,
             ),
         };
+        let (address, kept) = (interface.address, options.clone());
         let (control, joined, driver, driver_thread) = Control::join(options, interface, socket, listener)?;
-        Ok(Self {
-            joined,
-            driver,
-            driver_thread: Some(driver_thread),
-            control: Some(control),
-            next_token: AtomicU64::new(0),
-        })
+        let mut group = Self::of(joined, driver, driver_thread, address);
+        (group.control, group.options) = (Some(control), Some(kept));
+        Ok(group)
     }
 
     /// A member of trees that were installed by other means than the controller's northbound API. `socket` must be bound to the
@@ -80,17 +107,32 @@ impl Communicator {
         socket: std::net::UdpSocket,
         trees: Vec<SocketAddr>,
     ) -> Result<Self, DriverError> {
-        let io = |source| DriverError::Io {
-            job: config.job.clone(),
-            what: "making the socket non-blocking",
-            source,
-        };
-        socket.set_nonblocking(true).map_err(io)?;
+        let job = config.job.clone();
+        let io = move |source| DriverError::Io { job: job.clone(), what: "preparing the socket", source };
+        socket.set_nonblocking(true).map_err(&io)?;
         let joined = Joined { rank, levels: 0, config, fallback: None };
         let on_closed = Box::new(|_: &Closed, _: Account| {});
+        let address = match socket.local_addr().map_err(io)?.ip() {
+            IpAddr::V4(address) => address,
+            IpAddr::V6(_) => Ipv4Addr::LOCALHOST,
+        };
         let (driver, thread) = transport::spawn(joined.config.clone(), socket, trees, on_closed)?;
-        let driver = Engine::Tree(driver);
-        Ok(Self { joined, driver, driver_thread: Some(thread), control: None, next_token: AtomicU64::new(0) })
+        Ok(Self::of(joined, Engine::Tree(driver), thread, address))
+    }
+
+    fn of(joined: Joined, driver: Engine, thread: JoinHandle<()>, address: Ipv4Addr) -> Self {
+        Self {
+            joined,
+            driver,
+            driver_thread: Some(thread),
+            control: None,
+            next_token: AtomicU64::new(0),
+            address,
+            options: None,
+            peers: OnceLock::new(),
+            exchanges: AtomicU32::new(0),
+            splits: AtomicU32::new(0),
+        }
     }
 
     /// This rank.
@@ -145,7 +187,7 @@ impl Communicator {
         tensor: &mut [f32],
         op: ReduceOp,
         deadline: Duration,
-    ) -> Result<(), AllreduceError> {
+    ) -> Result<(), CollectiveError> {
         let (pointer, elements) = (tensor.as_mut_ptr(), tensor.len());
         // SAFETY: the exclusive borrow of the slice lasts until this call has returned.
         unsafe { self.allreduce_raw(pointer.cast(), pointer.cast(), elements, Dtype::F32, op, deadline) }
@@ -157,7 +199,7 @@ impl Communicator {
         tensor: &mut [i32],
         op: ReduceOp,
         deadline: Duration,
-    ) -> Result<(), AllreduceError> {
+    ) -> Result<(), CollectiveError> {
         let (pointer, elements) = (tensor.as_mut_ptr(), tensor.len());
         // SAFETY: the exclusive borrow of the slice lasts until this call has returned.
         unsafe { self.allreduce_raw(pointer.cast(), pointer.cast(), elements, Dtype::I32, op, deadline) }
@@ -170,7 +212,7 @@ impl Communicator {
         output: &mut [f32],
         op: ReduceOp,
         deadline: Duration,
-    ) -> Result<(), AllreduceError> {
+    ) -> Result<(), CollectiveError> {
         self.check_output(input.len(), output.len(), Dtype::F32)?;
         let (from, to) = (input.as_ptr(), output.as_mut_ptr());
         // SAFETY: both borrows last until this call has returned, and the output is as long as the input.
@@ -184,7 +226,7 @@ impl Communicator {
         output: &mut [i32],
         op: ReduceOp,
         deadline: Duration,
-    ) -> Result<(), AllreduceError> {
+    ) -> Result<(), CollectiveError> {
         self.check_output(input.len(), output.len(), Dtype::I32)?;
         let (from, to) = (input.as_ptr(), output.as_mut_ptr());
         // SAFETY: both borrows last until this call has returned, and the output is as long as the input.
@@ -197,7 +239,7 @@ impl Communicator {
         mut tensor: TensorMut<'_>,
         op: ReduceOp,
         deadline: Duration,
-    ) -> Result<(), AllreduceError> {
+    ) -> Result<(), CollectiveError> {
         let (elements, dtype) = (tensor.as_ref().len(), tensor.as_ref().dtype());
         let pointer = tensor.as_mut_ptr();
         // SAFETY: the exclusive borrow of the elements lasts until this call has returned.
@@ -211,7 +253,7 @@ impl Communicator {
         mut output: TensorMut<'_>,
         op: ReduceOp,
         deadline: Duration,
-    ) -> Result<(), AllreduceError> {
+    ) -> Result<(), CollectiveError> {
         let (elements, dtype) = (input.len(), input.dtype());
         let (output_elements, output_dtype) = (output.as_ref().len(), output.as_ref().dtype());
         if (elements, dtype) != (output_elements, output_dtype) {
@@ -232,7 +274,7 @@ impl Communicator {
         residual: &mut [f32],
         op: ReduceOp,
         deadline: Duration,
-    ) -> Result<(), AllreduceError> {
+    ) -> Result<(), CollectiveError> {
         if tensor.len() != residual.len() {
             let (job, format) = (self.joined.config.job.clone(), self.joined.config.format);
             return Err(StartError::Residual { job, dtype: Dtype::F32, op, format }.into());
@@ -244,13 +286,13 @@ impl Communicator {
         // SAFETY: both exclusive borrows last until this call has returned, which it does only after the last use of the memory, see
         // `allreduce_raw`; the residual is as long as the tensor.
         let lent = unsafe {
-            LentTensor::new(pointer.cast(), pointer.cast(), elements, Dtype::F32)
+            LentTensor::new((pointer.cast(), elements), (pointer.cast(), elements), Dtype::F32)
                 .with_residual(residual.as_mut_ptr())
         };
-        self.wait(lent, op, deadline)
+        self.wait(lent, spec(Collective::Allreduce, op, deadline))
     }
 
-    fn check_output(&self, input: usize, output: usize, dtype: Dtype) -> Result<(), AllreduceError> {
+    fn check_output(&self, input: usize, output: usize, dtype: Dtype) -> Result<(), CollectiveError> {
         if input == output {
             return Ok(());
         }
@@ -274,29 +316,59 @@ impl Communicator {
         dtype: Dtype,
         op: ReduceOp,
         deadline: Duration,
-    ) -> Result<(), AllreduceError> {
+    ) -> Result<(), CollectiveError> {
         // SAFETY: the caller keeps the memory as demanded until this function returns, which it does only after the driver has given
         // the call up: its end is told, or its sender is dropped, after the last use of the tensor.
-        let tensor = unsafe { LentTensor::new(input, output, elements, dtype) };
-        self.wait(tensor, op, deadline)
+        let tensor = unsafe { LentTensor::new((input, elements), (output, elements), dtype) };
+        self.wait(tensor, spec(Collective::Allreduce, op, deadline))
     }
 
-    fn wait(&self, tensor: LentTensor, op: ReduceOp, deadline: Duration) -> Result<(), AllreduceError> {
+    fn wait(&self, tensor: LentTensor, spec: OperationSpec) -> Result<(), CollectiveError> {
         let (call, done) = Call::lent(self.token(), tensor);
-        self.driver.start(spec(op, deadline), call);
+        self.driver.start(spec, call);
         match block_on(done) {
-            Ok((_, result)) => result,
+            Ok(ended) => ended.result,
             Err(_) => Err(self.driver.gone()),
         }
     }
 
     /// Starts reducing a tensor over all ranks and returns at once. Calls that overlap are pipelined: the next one's packets leave
     /// while the last ones of the previous are awaited.
-    pub fn start_allreduce(&self, tensor: Tensor, op: ReduceOp, deadline: Duration) -> AllreduceHandle {
+    pub fn start_allreduce(&self, tensor: Tensor, op: ReduceOp, deadline: Duration) -> OperationHandle {
+        self.start(Collective::Allreduce, tensor, op, deadline)
+    }
+
+    /// Starts any collective on a tensor, in place, and returns at once; see [`collectives`] for what the tensor holds before and
+    /// after. `op` counts for those that reduce.
+    pub fn start(
+        &self,
+        collective: Collective,
+        tensor: Tensor,
+        op: ReduceOp,
+        deadline: Duration,
+    ) -> OperationHandle {
         let token = self.token();
         let (call, done) = Call::owned(token, tensor);
-        self.driver.start(spec(op, deadline), call);
-        AllreduceHandle::new(token, done, self.driver.clone())
+        self.driver.start(spec(collective, op, deadline), call);
+        OperationHandle::new(token, done, self.driver.clone())
+    }
+
+    /// As [`Communicator::start`], on memory of the caller. For foreign-language bindings.
+    ///
+    /// # Safety
+    ///
+    /// Until the operation has ended, which [`RawHandle::wait_until`] tells, or `keeper` is dropped: the input must be readable and the
+    /// output writable for as many initialised elements of the call's type, aligned for it and not null, and nothing else may write to the
+    /// former or touch the latter. They may be equal, or one the other's part of this rank (allgather, reduce-scatter); otherwise they must
+    /// not overlap.
+    pub unsafe fn start_raw(&self, call: RawCall, deadline: Duration, keeper: Keeper) -> RawHandle {
+        let RawCall { collective, op, dtype, input, output } = call;
+        // SAFETY: the caller keeps the memory as demanded until the call has given the tensor up, at its end.
+        let tensor = unsafe { LentTensor::new(input, output, dtype) };
+        let token = self.token();
+        let (call, done) = Call::kept(token, tensor, keeper);
+        self.driver.start(spec(collective, op, deadline), call);
+        RawHandle::new(token, done, self.driver.clone())
     }
 
     /// Leaves the job in an orderly way. Calls under way fail, here and at the other ranks.
@@ -327,7 +399,7 @@ impl Drop for Communicator {
     }
 }
 
-fn spec(op: ReduceOp, deadline: Duration) -> OperationSpec {
+fn spec(collective: Collective, op: ReduceOp, deadline: Duration) -> OperationSpec {
     // A deadline beyond the clock's range is none.
-    OperationSpec { collective: Collective::Allreduce, op, deadline: Instant::now().checked_add(deadline) }
+    OperationSpec { collective, op, deadline: Instant::now().checked_add(deadline) }
 }

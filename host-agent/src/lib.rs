@@ -2,6 +2,7 @@
 //!
 //! * [`protocol`]: the host side of `docs/protocol.md`, a pure state machine;
 //! * [`transport`]: sockets, clock and threads around it;
+//! * [`peers`]: messages from host to host;
 //! * [`communicator`]: what applications use: join a job, reduce, leave.
 //!
 //! ```no_run
@@ -18,12 +19,16 @@
 //! ```
 
 pub mod communicator;
+pub mod peers;
 pub mod protocol;
 pub mod ring;
 pub mod transport;
 
-pub use communicator::{AllreduceHandle, Communicator, JoinError, JoinOptions, OnFailure};
+pub use communicator::{
+    Communicator, JoinError, JoinOptions, OnFailure, OperationHandle, RawCall, RawHandle,
+};
 pub use inca_wire::packet::Format;
 pub use inca_wire::scheme::{Scheme, SchemeError};
-pub use protocol::{Dtype, OperationError, ReduceOp, StartError, Tensor, TensorMut, TensorRef};
-pub use transport::AllreduceError;
+pub use peers::PeerError;
+pub use protocol::{Collective, Dtype, OperationError, ReduceOp, StartError, Tensor, TensorMut, TensorRef};
+pub use transport::{CollectiveError, Keeper};

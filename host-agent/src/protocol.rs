@@ -7,15 +7,21 @@
 //! |---|---|
 //! | `endpoint` | operations, acceptance of results, completion and failure |
 //! | `tree` | one stripe: slots, order of chunks, retransmission |
+//! | `layout` | which elements a chunk has, who brings them, who gets them |
+//! | `calls` | what ranks tell each other when they called different operations |
+//! | `carrier` | how they travel: reduced, as bytes, not at all |
 //! | `kept` | finished chunks that others may lack when the generation changes |
 //! | `inca_wire::chunk` | which pass follows which flags, elements to words and back |
 //! | `rtt`, `window` | timeouts and pacing |
 
 mod batch;
+mod calls;
+mod carrier;
 mod config;
 mod endpoint;
 mod error;
 mod kept;
+mod layout;
 mod operation;
 mod rtt;
 mod stats;
@@ -27,6 +33,7 @@ mod window;
 mod tests;
 
 pub use batch::{OutgoingPacket, TransmitBatch};
+pub use calls::Calls;
 pub use config::{EndpointConfig, TreeConfig, Tuning};
 pub use endpoint::{Completion, Endpoint, NextGeneration, Rejected};
 pub use error::{ChangeError, Closed, ConfigError, MissingRanks, OperationError, Stall, Stalled, StartError};

@@ -13,11 +13,11 @@ mod interface;
 mod mailbox;
 mod socket;
 
-pub use call::AllreduceError;
+pub use call::{CollectiveError, Keeper};
 pub use driver::DriverError;
 pub use interface::{DataInterface, InterfaceError};
 
-pub(crate) use call::{Call, CallResult, LentTensor, block_on};
+pub(crate) use call::{Call, Ended, LentTensor, block_on, block_until};
 pub(crate) use driver::{OnClosed, spawn};
 pub(crate) use engine::Engine;
 pub(crate) use mailbox::Mailbox;

@@ -5,7 +5,10 @@ mod support;
 use std::time::{Duration, Instant};
 
 use inca_host_agent::communicator::JoinError;
-use inca_host_agent::{AllreduceError, Communicator, Format, OperationError, ReduceOp, StartError, Tensor};
+use inca_host_agent::{
+    CollectiveError, Communicator, Format, OperationError, PeerError, ReduceOp, StartError, Tensor,
+    TensorMut, TensorRef,
+};
 use inca_wire::model::allreduce::{allreduce_f32, allreduce_i32};
 use support::{Script, ScriptedController, Switch, options};
 
@@ -60,7 +63,7 @@ fn ranks_join_reduce_and_leave() {
 
         group.allreduce_f32(&mut [], ReduceOp::Sum, DEADLINE).expect("empty");
         let short = group.allreduce_f32_into(&inputs[0], &mut output[1..], ReduceOp::Sum, DEADLINE);
-        assert!(matches!(short, Err(AllreduceError::Start(StartError::OutputMismatch { .. }))), "{short:?}");
+        assert!(matches!(short, Err(CollectiveError::Start(StartError::OutputMismatch { .. }))), "{short:?}");
         group.leave().expect("leaves");
     });
     assert!(switch.announcements() >= 6);
@@ -149,13 +152,13 @@ fn a_closed_generation_ends_calls_with_the_controllers_reason() {
         let began = Instant::now();
         let error = group.allreduce_i32(&mut [1; 100], ReduceOp::Sum, DEADLINE).expect_err("closed");
         assert!(began.elapsed() < Duration::from_secs(5));
-        let AllreduceError::Operation(OperationError::Closed { closed, .. }) = &error else {
+        let CollectiveError::Operation(OperationError::Closed { closed, .. }) = &error else {
             panic!("{error:?}")
         };
         assert_eq!((closed.reason.as_str(), &closed.missing_ranks[..]), ("rank 1 was lost", &[1][..]));
         assert!(error.to_string().contains("rank 1 is missing"), "{error}");
         let error = group.allreduce_i32(&mut [1; 100], ReduceOp::Sum, DEADLINE).expect_err("still closed");
-        assert!(matches!(error, AllreduceError::Start(StartError::Closed { .. })), "{error:?}");
+        assert!(matches!(error, CollectiveError::Start(StartError::Closed { .. })), "{error:?}");
         assert!(group.closed().is_some());
         group.leave().expect("has left already");
     });
@@ -180,7 +183,7 @@ fn a_deadline_fails_the_call_in_time_and_leaves_the_job() {
         let took = began.elapsed();
         assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(2), "{took:?}");
         assert!(
-            matches!(error, AllreduceError::Operation(OperationError::DeadlineExceeded { .. })),
+            matches!(error, CollectiveError::Operation(OperationError::DeadlineExceeded { .. })),
             "{error:?}"
         );
         assert!(
@@ -207,7 +210,7 @@ fn a_cancelled_call_ends() {
             handle.cancel();
             let error = handle.wait().expect_err("cancelled");
             assert!(
-                matches!(error, AllreduceError::Operation(OperationError::Cancelled { .. })),
+                matches!(error, CollectiveError::Operation(OperationError::Cancelled { .. })),
                 "{error:?}"
             );
         }
@@ -285,7 +288,7 @@ fn l5_after_a_deadline_the_process_joins_again_and_sums() {
         assert_eq!(tensor, [3; 100]);
         if rank == 0 {
             let late = group.allreduce_i32(&mut tensor, ReduceOp::Sum, Duration::from_millis(10));
-            let Err(AllreduceError::Operation(OperationError::DeadlineExceeded { .. })) = late else {
+            let Err(CollectiveError::Operation(OperationError::DeadlineExceeded { .. })) = late else {
                 panic!("{late:?}")
             };
         }
@@ -308,10 +311,10 @@ fn l7_a_call_after_a_deadline_never_meets_the_old_call_of_another_rank() {
     everyone(controller, 2, Format::I32, |group, rank| {
         if rank == 0 {
             let old = group.allreduce_i32(&mut [1; 100], ReduceOp::Sum, Duration::from_millis(100));
-            assert!(matches!(old, Err(AllreduceError::Operation(_))), "{old:?}");
+            assert!(matches!(old, Err(CollectiveError::Operation(_))), "{old:?}");
             // New data: it does not get near the slots that hold the old.
             let new = group.allreduce_i32(&mut [1000; 100], ReduceOp::Sum, DEADLINE);
-            assert!(matches!(new, Err(AllreduceError::Start(StartError::Closed { .. }))), "{new:?}");
+            assert!(matches!(new, Err(CollectiveError::Start(StartError::Closed { .. }))), "{new:?}");
             return;
         }
         // Late: the controller has been told, and has closed the group.
@@ -325,4 +328,114 @@ fn l7_a_call_after_a_deadline_never_meets_the_old_call_of_another_rank() {
         assert!(old.contains("exceeded its deadline"), "{old}");
         assert_eq!(tensor, [2; 100]);
     });
+}
+
+#[test]
+fn every_collective_runs_on_real_sockets_with_buffers_apart() {
+    const WORLD: u32 = 3;
+    const PART: usize = 500;
+    let switch = Switch::start(WORLD as u16, Format::I32, 5, 40);
+    let controller = ScriptedController::start(&switch, Script::default());
+    let whole = PART * WORLD as usize;
+    let inputs: Vec<_> = (0..WORLD).map(|rank| i32_input(rank, whole)).collect();
+    let sum: Vec<i32> = (0..whole).map(|index| inputs.iter().map(|input| input[index]).sum()).collect();
+    everyone(&controller, WORLD, Format::I32, |group, rank| {
+        let own = &inputs[rank as usize];
+        let place = rank as usize * PART..(rank as usize + 1) * PART;
+
+        let mut tensor = own.clone();
+        group.reduce(TensorMut::I32(&mut tensor), 1, ReduceOp::Sum, DEADLINE).expect("reduces");
+        assert!(tensor == if rank == 1 { &sum[..] } else { &own[..] });
+
+        let mut tensor = own.clone();
+        group.broadcast(TensorMut::I32(&mut tensor), 2, DEADLINE).expect("broadcasts");
+        assert!(tensor == inputs[2]);
+
+        let mut gathered = vec![0; whole];
+        let part = &own[..PART];
+        group.allgather(TensorRef::I32(part), TensorMut::I32(&mut gathered), DEADLINE).expect("gathers");
+        assert!(gathered == inputs.iter().flat_map(|input| input[..PART].to_vec()).collect::<Vec<_>>());
+
+        let mut part = vec![0; PART];
+        let (input, output) = (TensorRef::I32(own), TensorMut::I32(&mut part));
+        group.reduce_scatter(input, output, ReduceOp::Sum, DEADLINE).expect("scatters");
+        assert!(part == sum[place.clone()]);
+        group.barrier(DEADLINE).expect("all are there");
+
+        let mut bits = vec![0.0; whole];
+        let floats: Vec<f32> = own.iter().map(|value| f32::from_bits(*value as u32)).collect();
+        group.alltoall(TensorRef::F32(&floats), TensorMut::F32(&mut bits), DEADLINE).expect("exchanges");
+        for (from, part) in bits.chunks(PART).enumerate() {
+            let right = &inputs[from][place.clone()];
+            assert!(part.iter().zip(right).all(|(got, right)| got.to_bits() == *right as u32), "from {from}");
+        }
+
+        let (next, before) = ((rank + 1) % WORLD, (rank + WORLD - 1) % WORLD);
+        group.send(TensorRef::I32(own), next, 7, DEADLINE).expect("sends");
+        let mut tensor = vec![0; whole];
+        group.recv(TensorMut::I32(&mut tensor), before, 7, DEADLINE).expect("receives");
+        assert!(tensor == inputs[before as usize]);
+
+        let wrong = group.allgather(TensorRef::I32(own), TensorMut::I32(&mut tensor[1..]), DEADLINE);
+        assert!(matches!(wrong, Err(CollectiveError::Start(StartError::Shape { .. }))), "{wrong:?}");
+        group.barrier(DEADLINE).expect("a refused call has no number");
+        group.leave().expect("leaves");
+    });
+}
+
+#[test]
+fn ranks_that_exchange_different_lengths_all_get_an_error() {
+    let switch = Switch::start(2, Format::Bfp16, 5, 0);
+    let controller = ScriptedController::start(&switch, Script::default());
+    everyone(&controller, 2, Format::Bfp16, |group, rank| {
+        let early = group.send(TensorRef::I32(&[1]), 1 - rank, 0, DEADLINE).expect_err("unknown").to_string();
+        assert!(early.contains("connect_peers"), "{early}");
+        let uneven = group.alltoall(TensorRef::I32(&[1; 3]), TensorMut::I32(&mut [0; 3]), DEADLINE);
+        assert!(matches!(uneven, Err(CollectiveError::Peers(PeerError::Parts { .. }))), "{uneven:?}");
+        let len = 4 + 2 * rank as usize;
+        let result =
+            group.alltoall(TensorRef::I32(&vec![1; len]), TensorMut::I32(&mut vec![0; len]), DEADLINE);
+        let is_mismatch = matches!(result, Err(CollectiveError::Operation(OperationError::Mismatch { .. })));
+        assert!(is_mismatch, "{result:?}");
+    });
+}
+
+#[test]
+fn s2_lengths_around_a_chunk_leave_what_follows_alone() {
+    const WORDS: u8 = 32;
+    const CHUNK: usize = WORDS as usize * 64;
+    const TAIL: usize = 40;
+    for world in [1, 2, 3, 4, 7, 16] {
+        let switch = Switch::start(world as u16, Format::I32, WORDS, 0);
+        let controller = ScriptedController::start(&switch, Script::default());
+        let mut lens = vec![1, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK - 1, 255, 256, 257];
+        if world <= 3 {
+            lens.push(524_289);
+        }
+        std::thread::scope(|scope| {
+            for rank in 0..world {
+                let (controller, lens) = (&controller, &lens);
+                scope.spawn(move || {
+                    let mut options = options(controller, rank, world, Format::I32);
+                    options.chunk_words = WORDS;
+                    let group = Communicator::join(options).expect("joins");
+                    for len in lens {
+                        let mut buffer: Vec<i32> =
+                            (0..(len + TAIL) as i32).map(|index| index + rank as i32).collect();
+                        group.allreduce_i32(&mut buffer[..*len], ReduceOp::Sum, DEADLINE).expect("sums");
+                        let (total, world) = ((0..world as i32).sum::<i32>(), world as i32);
+                        for (index, value) in (0..).zip(&buffer) {
+                            let right = if (index as usize) < *len {
+                                index * world + total
+                            } else {
+                                index + rank as i32
+                            };
+                            assert_eq!(*value, right, "element {index} of {len}, rank {rank} of {world}");
+                        }
+                    }
+                    group.leave().expect("leaves");
+                });
+            }
+        });
+    }
 }

@@ -8,6 +8,7 @@ inca-net loss   --losses 0,0.1                          what loss on every link 
 inca-net recovery --workers 2,1                         what failures cost, on every switch there is
 inca-net demo                                           trains on eight workers, sweeps sizes, counts bytes
 inca-net train-formats                                  trains over every number format, plots the curves
+inca-net train-ddp --rate 50                            PyTorch's DDP with gradients by inca, then by gloo
 inca-net doctor                                         what this machine can and can't do
 """
 
@@ -122,6 +123,10 @@ def parser() -> argparse.ArgumentParser:
 
     demo = add_network_command(commands, "demo", "trains on eight workers, sweeps sizes, counts bytes", run_demo)
     demo.add_argument("--steps", type=at_least_one, default=60, help="training steps (default: 60)")
+
+    ddp = add_network_command(commands, "train-ddp", "PyTorch's DDP, gradients by inca and by gloo", run_train_ddp)
+    ddp.add_argument("--steps", type=at_least_one, default=40)
+    ddp.add_argument("--json", action="store_true", help="print the report as JSON")
 
     formats = add_network_command(commands, "train-formats", "trains over every number format", run_train_formats)
     formats.add_argument("--steps", type=at_least_one, default=60, help="training steps (default: 60)")
@@ -402,6 +407,17 @@ def run_train_formats(arguments: argparse.Namespace) -> int:
     from .train_formats import run
 
     network = requested_network(arguments, "2,2")
+    return emulate(arguments, network, lambda emulation: run(emulation, arguments.steps, arguments.json))
+
+
+def run_train_ddp(arguments: argparse.Namespace) -> int:
+    """train-ddp: see ddp.py."""
+    from .ddp import run, torch_missing
+
+    if reason := torch_missing():
+        print(f"skipped: {reason} (apt-get install python3-torch)")
+        return 0
+    network = requested_network(arguments, "4")
     return emulate(arguments, network, lambda emulation: run(emulation, arguments.steps, arguments.json))
 
 

@@ -9,7 +9,7 @@ use inca_controller::inventory::Inventory;
 use inca_host_agent::communicator::Fallback;
 use inca_host_agent::ring::reference_f32;
 use inca_host_agent::{
-    AllreduceError, Communicator, Format, JoinError, JoinOptions, OperationError, ReduceOp,
+    CollectiveError, Communicator, Format, JoinError, JoinOptions, OperationError, ReduceOp,
 };
 use inca_p4runtime::northbound::StatusResponse;
 
@@ -134,7 +134,7 @@ fn integers_that_do_not_fit_fail_on_every_rank_and_the_next_sum_is_right() {
             let error =
                 group.allreduce_i32(&mut [i32::MAX, 1], ReduceOp::Sum, DEADLINE).expect_err("too large");
             assert!(
-                matches!(error, AllreduceError::Operation(OperationError::OverflowAmong { .. })),
+                matches!(error, CollectiveError::Operation(OperationError::OverflowAmong { .. })),
                 "{error}"
             );
             let mut right = vec![7; 5000];

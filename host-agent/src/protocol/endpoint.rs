@@ -2,6 +2,7 @@
 
 mod change;
 mod end;
+mod mismatch;
 mod receive;
 mod send;
 
@@ -11,16 +12,19 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use inca_wire::chunk::{ChunkState, Next, PassResult};
-use inca_wire::format::FormatError;
+use inca_wire::format::{Encoded, FormatError};
 use inca_wire::packet::{MAX_WORDS, WORD_BYTES};
 use inca_wire::scheme::Scheme;
 use inca_wire::tag::Operation;
 
+use super::carrier::Carrier;
 use super::config::EndpointConfig;
 use super::error::{Closed, ConfigError, OperationError, StartError};
-use super::operation::{OperationId, OperationSpec, OperationText, Part};
+use super::kept::Kept;
+use super::layout::Layout;
+use super::operation::{Collective, OperationId, OperationSpec, OperationText, Part};
 use super::stats::Stats;
-use super::tensor::TensorBuffer;
+use super::tensor::{Tensor, TensorBuffer, TensorMut};
 use super::tree::Tree;
 
 pub use change::NextGeneration;
@@ -41,7 +45,6 @@ pub use change::NextGeneration;
 #[derive(Debug)]
 pub struct Endpoint<B> {
     config: EndpointConfig,
-    chunk_elements: usize,
     trees: Vec<Tree>,
     /// From the oldest unfinished operation on.
     operations: VecDeque<Entry<B>>,
@@ -52,6 +55,8 @@ pub struct Endpoint<B> {
     next_deadline: Option<Instant>,
     completions: VecDeque<Completion<B>>,
     closed: Option<Closed>,
+    /// An operation that met another one, and at which chunk: the ranks are telling each other.
+    mismatched: Option<(OperationId, u32)>,
     /// Between two generations: why.
     stopped: Option<String>,
     /// The ranks of the group, in order.
@@ -100,8 +105,13 @@ struct Active<B> {
     text: OperationText,
     spec: OperationSpec,
     wire: Operation,
-    scheme: Scheme,
+    carrier: Carrier,
+    layout: Layout,
+    /// The root's place among the ranks, if there is one.
+    root: Option<usize>,
     buffer: B,
+    /// Where results go that this rank does not get: others may ask for them.
+    scratch: Option<Tensor>,
     finished: u32,
     /// The first element whose sum does not fit, and that sum.
     overflow: Option<(u64, i128)>,
@@ -123,7 +133,6 @@ impl<B: TensorBuffer> Endpoint<B> {
     pub fn new(config: EndpointConfig, now: Instant) -> Result<Self, ConfigError> {
         config.check()?;
         Ok(Self {
-            chunk_elements: config.chunk_elements(),
             trees: config.trees.iter().map(|tree| Tree::new(tree.clone(), &config.tuning, now)).collect(),
             operations: VecDeque::new(),
             next_number: 0,
@@ -131,6 +140,7 @@ impl<B: TensorBuffer> Endpoint<B> {
             next_deadline: None,
             completions: VecDeque::new(),
             closed: None,
+            mismatched: None,
             stopped: None,
             members: (0..config.world_size).collect(),
             missing: None,
@@ -180,23 +190,32 @@ impl<B: TensorBuffer> Endpoint<B> {
 
     /// Starts an operation; it is numbered even if it needs no packets.
     pub fn start(&mut self, spec: OperationSpec, mut buffer: B) -> Result<OperationId, Rejected<B>> {
-        let (scheme, chunks) = match self.admit(&spec, &mut buffer) {
+        let Admitted { carrier, layout, root, chunks } = match self.admit(&spec, &mut buffer) {
             Ok(admitted) => admitted,
             Err(error) => return Err(Rejected { error, buffer }),
         };
         let id = OperationId(self.next_number);
         self.next_number += 1;
-        let input = buffer.input();
-        let text = OperationText { id, op: spec.op, dtype: input.dtype(), elements: input.len() as u64 };
-        let wire = Operation {
-            number: id.0,
-            collective: spec.collective.code(),
-            op: spec.op.code(),
-            dtype: text.dtype.code(),
-            elements: text.elements,
+        let OperationSpec { collective, op, .. } = spec;
+        let dtype = buffer.input().dtype();
+        let elements = match collective {
+            Collective::Alltoall => buffer.input().len() as u64,
+            _ => layout.elements() as u64,
         };
-        let active =
-            Active { text, spec, wire, scheme, buffer, finished: 0, overflow: None, parts: Vec::new() };
+        let text = OperationText { id, collective, op, dtype, elements };
+        let active = Active {
+            wire: collective.on_the_wire(id, op, dtype, elements),
+            text,
+            spec,
+            carrier,
+            layout,
+            root,
+            buffer,
+            scratch: None,
+            finished: 0,
+            overflow: None,
+            parts: Vec::new(),
+        };
         if chunks == 0 {
             self.complete(active, Ok(()));
         } else if self.config.world_size == 1 {
@@ -233,32 +252,66 @@ impl<B: TensorBuffer> Endpoint<B> {
         }
     }
 
-    /// How the operation is reduced, and its chunks, if it can be started.
-    fn admit(&self, spec: &OperationSpec, buffer: &mut B) -> Result<(Scheme, u32), StartError> {
+    /// How the operation travels, if it can be started.
+    fn admit(&self, spec: &OperationSpec, buffer: &mut B) -> Result<Admitted, StartError> {
         let job = || self.config.job.clone();
         if let Some(closed) = &self.closed {
             return Err(StartError::Closed { job: job(), closed: closed.clone() });
         }
-        let (dtype, elements) = (buffer.input().dtype(), buffer.input().len());
-        let scheme = Scheme::new(dtype, spec.op, self.config.format, self.config.world_size)
-            .map_err(|error| StartError::Unsupported { job: job(), error })?;
+        let (collective, format) = (spec.collective, self.config.format);
+        let (dtype, input) = (buffer.input().dtype(), buffer.input().len());
+        let carrier = match collective {
+            Collective::Barrier | Collective::Alltoall => Carrier::Nothing,
+            collective if collective.reduces() => {
+                let scheme = Scheme::new(dtype, spec.op, format, self.config.world_size);
+                Carrier::Reduce(scheme.map_err(|error| StartError::Unsupported { job: job(), error })?)
+            }
+            _ => Carrier::Bytes(format),
+        };
         let output = buffer.output();
         let (output, output_dtype) = (output.as_ref().len(), output.as_ref().dtype());
-        if (output, output_dtype) != (elements, dtype) {
-            let (input, input_dtype) = (elements, dtype);
+        if output_dtype != dtype || (collective == Collective::Allreduce && output != input) {
+            let input_dtype = dtype;
             return Err(StartError::OutputMismatch { job: job(), input, input_dtype, output, output_dtype });
         }
         let residual = buffer.residual().map(|(input, residual)| (input.len(), residual.len()));
-        if residual.is_some_and(|lengths| lengths != (elements, elements))
-            || (residual.is_some() && !scheme.has_residual())
+        let has_residual = matches!(&carrier, Carrier::Reduce(scheme) if scheme.has_residual())
+            && collective == Collective::Allreduce;
+        if residual.is_some_and(|lengths| lengths != (input, input)) || (residual.is_some() && !has_residual)
         {
-            return Err(StartError::Residual { job: job(), dtype, op: spec.op, format: self.config.format });
+            return Err(StartError::Residual { job: job(), dtype, op: spec.op, format });
         }
-        let chunks = elements.div_ceil(self.chunk_elements) as u64;
+        let root = collective.root().map(|root| self.place_of(root).ok_or(root)).transpose();
+        let root = root.map_err(|root| {
+            let members = self.members.to_vec();
+            StartError::Root { job: job(), collective: collective.name(), root, members }
+        })?;
+        let world = self.members.len();
+        let chunk = carrier.chunk_elements(self.config.chunk_words, dtype);
+        let layout = Layout::new(collective, (self.place(), root, world), (input, output), chunk);
+        let layout = layout.map_err(|_| StartError::Shape {
+            job: job(),
+            collective: collective.name(),
+            world,
+            input,
+            output,
+        })?;
+        let (elements, chunks) = (layout.elements() as u64, layout.chunks());
         match u32::try_from(chunks) {
-            Ok(chunks) => Ok((scheme, chunks)),
-            Err(_) => Err(StartError::TooLarge { job: job(), elements: elements as u64, chunks }),
+            Ok(chunks) => Ok(Admitted { carrier, layout, root, chunks }),
+            Err(_) => Err(StartError::TooLarge { job: job(), elements, chunks }),
         }
+    }
+
+    /// The place of a rank among the group's.
+    fn place_of(&self, rank: u32) -> Option<usize> {
+        self.members.iter().position(|member| *member == rank)
+    }
+
+    /// This rank's. Without a tree it is alone.
+    fn place(&self) -> usize {
+        let member = self.trees.first().map_or(0, |tree| tree.config.member);
+        self.place_of(member.into()).unwrap_or(0)
     }
 
     fn enqueue(&mut self, active: Active<B>, chunks: u32) {
@@ -276,15 +329,12 @@ impl<B: TensorBuffer> Endpoint<B> {
 
     /// A world of one rank: the same arithmetic without a switch.
     fn reduce_alone(&mut self, mut active: Active<B>) {
-        let elements = active.text.elements as usize;
         let mut result = Ok(());
-        for start in (0..elements).step_by(self.chunk_elements) {
-            let range = start..(start + self.chunk_elements).min(elements);
-            if let Err(error) = active.reduce_chunk_alone(range) {
-                let (job, operation, chunk) =
-                    (self.config.job.clone(), active.text, start / self.chunk_elements);
+        for chunk in 0..active.layout.chunks() as u32 {
+            if let Err(error) = active.reduce_chunk_alone(chunk, self.config.chunk_words) {
+                let (job, operation) = (self.config.job.clone(), active.text);
                 let what = error.to_string();
-                result = Err(OperationError::Protocol { job, operation, chunk: chunk as u32, pass: 0, what });
+                result = Err(OperationError::Protocol { job, operation, chunk, pass: 0, what });
             }
         }
         let result = result.and_then(|()| self.outcome(&active));
@@ -322,30 +372,55 @@ impl<B: TensorBuffer> Endpoint<B> {
         self.operations.partition_point(|entry| entry.first_chunk + u64::from(entry.chunks) <= chunk)
     }
 
-    /// The elements of an operation's chunk.
+    /// The elements of an operation's chunk, in its whole tensor.
     fn elements(&self, entry: &Entry<B>, chunk: u32) -> Range<usize> {
-        let start = chunk as usize * self.chunk_elements;
-        let end = start + self.chunk_elements;
-        let elements = entry.operation.as_ref().map_or(end, |active| active.text.elements as usize);
-        start..end.min(elements)
+        entry.operation.as_ref().map_or(0..0, |active| active.layout.range(chunk))
     }
 }
 
+/// An operation that can be started.
+struct Admitted {
+    carrier: Carrier,
+    layout: Layout,
+    root: Option<usize>,
+    chunks: u32,
+}
+
 impl<B: TensorBuffer> Active<B> {
+    /// Words of a chunk of so many elements.
+    fn words(&self, elements: usize) -> usize {
+        self.carrier.words(elements, self.text.dtype)
+    }
+
+    /// Encodes a chunk for its present pass.
+    fn encode(
+        &self,
+        chunk: u32,
+        state: &ChunkState,
+        payload: &mut [u8],
+    ) -> Result<(Encoded, usize), FormatError> {
+        let words = self.words(self.layout.range(chunk).len());
+        let input = self.layout.input(chunk, self.root).map(|range| self.buffer.input().slice(range));
+        Ok((self.carrier.encode(input, words, state, payload)?, words))
+    }
+
     /// All passes of one chunk in a world of one: its contribution is its result. The root's rounding would change nothing, since
     /// the mantissas of one contribution fit as they are.
-    fn reduce_chunk_alone(&mut self, range: Range<usize>) -> Result<(), FormatError> {
+    fn reduce_chunk_alone(&mut self, chunk: u32, chunk_words: u8) -> Result<(), FormatError> {
         let mut payload = [0; MAX_WORDS * WORD_BYTES];
-        let used = self.scheme.format().words_for(range.len()) * WORD_BYTES;
+        let payload = &mut payload[..usize::from(chunk_words) * WORD_BYTES];
+        let elements = self.layout.range(chunk).len();
         let mut state = ChunkState::default();
         loop {
-            let sent = self.scheme.encode(&self.buffer.input(), range.clone(), &state, &mut payload)?;
-            let words = if sent.flags.is_empty() { &payload[..used] } else { &[][..] };
+            let (sent, words) = self.encode(chunk, &state, payload)?;
+            let words = if sent.flags.is_empty() { &payload[..words * WORD_BYTES] } else { &[][..] };
             let (flags, exp_max, exp_min) = (sent.flags, sent.exp_max, sent.exp_min);
             let result = PassResult { flags, exp_max, exp_min, words };
-            match self.scheme.next(&state, &result) {
-                Next::Pass(next) => self.scheme.advance(&mut state, next, &result, range.len())?,
-                _ => return self.finish_chunk(&mut state, &result, range).map(|_| ()),
+            match (self.carrier.next(&state, &result), &self.carrier) {
+                (Next::Pass(next), Carrier::Reduce(scheme)) => {
+                    scheme.advance(&mut state, next, &result, elements)?;
+                }
+                _ => return self.finish_chunk(&mut state, &result, chunk).map(|_| ()),
             }
         }
     }
@@ -356,21 +431,47 @@ impl<B: TensorBuffer> Active<B> {
         &mut self,
         state: &mut ChunkState,
         result: &PassResult<'_>,
-        range: Range<usize>,
+        chunk: u32,
     ) -> Result<Option<(u64, i128)>, FormatError> {
-        self.keep_residual(state, range.clone())?;
-        let start = range.start as u64;
-        let misfit = self.scheme.finish(state, result, self.buffer.output(), range)?;
+        self.keep_residual(state, chunk)?;
+        let carrier = self.carrier;
+        let misfit = carrier.finish(state, result, self.output(chunk))?;
+        let start = self.layout.range(chunk).start as u64;
         let overflow = misfit.map(|misfit| (start + misfit.index as u64, misfit.sum));
         self.note_overflow(overflow);
         Ok(overflow)
     }
 
+    /// Where a chunk's result goes.
+    fn output(&mut self, chunk: u32) -> TensorMut<'_> {
+        let elements = self.layout.range(chunk).len();
+        match self.layout.output(chunk, self.root) {
+            Some(range) => self.buffer.output().slice(range),
+            None => {
+                let dtype = self.text.dtype;
+                let scratch = self.scratch.get_or_insert_with(|| Tensor::zeros(dtype, 0));
+                if scratch.len() < elements {
+                    *scratch = Tensor::zeros(dtype, elements);
+                }
+                scratch.view_mut().slice(0..elements)
+            }
+        }
+    }
+
+    /// Keeps a chunk's output, which is written, for those that may lack it.
+    fn keep(&mut self, chunk: u32, overflow: Option<(u64, i128)>, kept: &mut Kept) {
+        let tag = self.wire.tag(chunk, 0);
+        kept.set(tag, self.output(chunk), overflow);
+    }
+
     /// What quantisation took from a chunk, where the caller wants it; before its input is overwritten.
-    fn keep_residual(&mut self, state: &ChunkState, range: Range<usize>) -> Result<(), FormatError> {
+    fn keep_residual(&mut self, state: &ChunkState, chunk: u32) -> Result<(), FormatError> {
+        let (Carrier::Reduce(scheme), range) = (self.carrier, self.layout.range(chunk)) else {
+            return Ok(());
+        };
         let Some((input, residual)) = self.buffer.residual() else { return Ok(()) };
         let mut payload = [0; MAX_WORDS * WORD_BYTES];
-        self.scheme.residual(&input[range.clone()], state, &mut payload, &mut residual[range])
+        scheme.residual(&input[range.clone()], state, &mut payload, &mut residual[range])
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use inca_wire::packet::Format;
 use inca_wire::scheme::SchemeError;
 
+use super::calls::Calls;
 use super::operation::{OperationText, ReduceOp};
 use super::tensor::Dtype;
 
@@ -110,6 +111,45 @@ pub enum StartError {
         /// Element type of the output.
         output_dtype: Dtype,
     },
+    /// As `Ring`, of a collective.
+    #[error(
+        "job {job}: {collective} in a ring of the hosts, to which the job fell back: it has allreduce only"
+    )]
+    RingCollective {
+        /// Name of the job.
+        job: String,
+        /// Name of the collective.
+        collective: &'static str,
+    },
+    /// The root is no rank of the group.
+    #[error("job {job}: {collective} with root {root}: the group's ranks are {members:?}")]
+    Root {
+        /// Name of the job.
+        job: String,
+        /// Name of the collective.
+        collective: &'static str,
+        /// The root given.
+        root: u32,
+        /// The group's ranks.
+        members: Vec<u32>,
+    },
+    /// Buffers that do not go with the collective.
+    #[error(
+        "job {job}: {collective} in a group of {world} ranks, of {input} elements to {output}: {}",
+        shapes(collective)
+    )]
+    Shape {
+        /// Name of the job.
+        job: String,
+        /// Name of the collective.
+        collective: &'static str,
+        /// Ranks of the group.
+        world: usize,
+        /// Elements of the input.
+        input: usize,
+        /// Elements of the output.
+        output: usize,
+    },
     /// More chunks than can be numbered.
     #[error("job {job}: a tensor of {elements} elements makes {chunks} chunks: at most {}", u32::MAX)]
     TooLarge {
@@ -128,6 +168,17 @@ pub enum StartError {
         /// Why.
         closed: Closed,
     },
+}
+
+/// What buffers a collective takes.
+fn shapes(collective: &str) -> &'static str {
+    match collective {
+        "allgather" => "the output must have as many for each rank as the input, or the input be the output",
+        "reduce-scatter" => {
+            "the input must have as many for each rank as the output, or the output be the input"
+        }
+        _ => "both must have as many",
+    }
 }
 
 /// Why an operation that was started failed. Its output is partly written.
@@ -153,7 +204,7 @@ pub enum OperationError {
     },
     /// Ranks called different operations. This ends the generation.
     #[error(
-        "job {job}: {operation} met a different operation of another rank at chunk {chunk}: all ranks must call the same operations, with the same types and element counts, in the same order"
+        "job {job}: {operation} met a different operation of another rank at chunk {chunk}{calls}: all ranks must call the same operations, with the same types and element counts, in the same order"
     )]
     Mismatch {
         /// Name of the job.
@@ -162,6 +213,8 @@ pub enum OperationError {
         operation: OperationText,
         /// The chunk.
         chunk: u32,
+        /// What the ranks have called, if they could still tell each other.
+        calls: Calls,
     },
     /// An integer sum does not fit the element type. Every rank sees the same; the generation goes on. Elements that fit are right in the
     /// output, those that don't are left as they were.
@@ -338,6 +391,17 @@ pub enum Stall {
         /// Ranks that the leaf waits for, where they are known.
         missing: Box<MissingRanks>,
     },
+}
+
+impl Stall {
+    /// The ranks that are known to be missing.
+    pub fn missing(&self) -> Vec<u32> {
+        match self {
+            Self::Waiting { missing, .. } => missing.certain.clone(),
+            Self::Ring { missing } => missing.iter().copied().collect(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 impl fmt::Display for Stall {

@@ -9,7 +9,7 @@ pub use inca_wire::tensor::{Dtype, Tensor, TensorMut, TensorRef};
 pub trait TensorBuffer {
     /// The input; the same length and type on every call.
     fn input(&self) -> TensorRef<'_>;
-    /// The output; as long as the input and of its type.
+    /// The output; of the input's type. How long either is depends on the collective: see [`super::Collective`].
     fn output(&mut self) -> TensorMut<'_>;
     /// The input and, as long as it, where what quantisation took from each element is to be written. Only of f32, only if the caller
     /// wants it.

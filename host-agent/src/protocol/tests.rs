@@ -1,6 +1,8 @@
 //! Endpoints against the reference model of the switch, in virtual time: no sockets, no sleeps, every run repeatable from its seed.
 
+mod cases;
 mod change;
+mod collectives;
 mod failures;
 mod healing;
 mod misuse;

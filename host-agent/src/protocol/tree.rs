@@ -43,6 +43,8 @@ pub(super) struct Slot {
     pub(super) tag: u32,
     /// The chunk's pass, and what its earlier ones found.
     pub(super) progress: ChunkState,
+    /// Ranks have called different operations: its sequence is about which.
+    pub(super) describing: bool,
     /// The last chunk that was finished.
     pub(super) kept: Kept,
     transmissions: u32,
@@ -105,6 +107,7 @@ impl Tree {
                 sequence: 0,
                 tag: 0,
                 progress: ChunkState::default(),
+                describing: false,
                 kept: Kept::default(),
                 transmissions: 0,
                 sent_at: now,
@@ -305,7 +308,7 @@ impl Tree {
             if slot.state == SlotState::InFlight {
                 slot.state = SlotState::Ready;
             }
-            (slot.queued, slot.progress) = (false, ChunkState::default());
+            (slot.queued, slot.describing, slot.progress) = (false, false, ChunkState::default());
         }
         self.again.clear();
         (self.probe, self.next_timer, self.in_flight) = (None, None, 0);

@@ -12,7 +12,7 @@ use mio::{Events, Interest, Poll, Registry, Token, Waker};
 
 use super::{Lost, Ring, RingConfig};
 use crate::protocol::{Closed, Completion, OperationSpec, Stats};
-use crate::transport::{AllreduceError, Call, Mailbox};
+use crate::transport::{Call, CollectiveError, Mailbox};
 
 const WAKE: Token = Token(0);
 const LISTENER: Token = Token(1);
@@ -138,7 +138,7 @@ impl RingHandle {
     }
 
     /// The error of a call that the thread can't take or has dropped.
-    pub(crate) fn gone(&self) -> AllreduceError {
+    pub(crate) fn gone(&self) -> CollectiveError {
         self.mailbox.gone(self.closed())
     }
 }
@@ -420,7 +420,7 @@ impl Driver {
             }
         }
         while let Some(Completion { buffer, result, .. }) = self.ring.poll_completion() {
-            buffer.finish(result.map_err(AllreduceError::from));
+            buffer.finish(result.map_err(CollectiveError::from));
         }
         if let Some(closed) = self.ring.closed()
             && let Some(on_closed) = self.on_closed.take()

@@ -5,14 +5,13 @@ use std::time::{Duration, Instant};
 
 use inca_wire::packet::Format;
 use inca_wire::scheme::Scheme;
-use inca_wire::tag::Operation;
 
 use super::arithmetic::{self, FINAL_BYTES, PARTIAL_BYTES};
 use super::frame::{self, Head, Kind};
 use super::progress::Progress;
 use crate::protocol::{
-    Closed, Completion, Dtype, OperationError, OperationId, OperationSpec, OperationText, Part, ReduceOp,
-    Rejected, Stall, StartError, Stats, TensorBuffer, TensorRef,
+    Calls, Closed, Collective, Completion, Dtype, OperationError, OperationId, OperationSpec, OperationText,
+    Part, ReduceOp, Rejected, Stall, StartError, Stats, TensorBuffer, TensorRef,
 };
 
 /// Chunks of the own segment in the ring at once: bounds what waits anywhere.
@@ -181,14 +180,9 @@ impl<B: TensorBuffer> Ring<B> {
         self.started += 1;
         let input = buffer.input();
         let (dtype, elements) = (input.dtype(), input.len());
-        let wire = Operation {
-            number: id.0,
-            collective: spec.collective.code(),
-            op: spec.op.code(),
-            dtype: dtype.code(),
-            elements: elements as u64,
-        };
-        let text = OperationText { id, op: spec.op, dtype, elements: elements as u64 };
+        let OperationSpec { collective, op, .. } = spec;
+        let wire = collective.on_the_wire(id, op, dtype, elements as u64);
+        let text = OperationText { id, collective, op, dtype, elements: elements as u64 };
         let progress = Progress::new(elements, self.world());
         let mut active = Active { text, spec, tag: wire.tag(0, 0), buffer, progress };
         if self.world() == 1 {
@@ -211,6 +205,9 @@ impl<B: TensorBuffer> Ring<B> {
             let rank = [self.config.before(), self.config.after()][at];
             let closed = self.config.blame(rank, &Lost::Left);
             return Err(StartError::Closed { job: job(), closed });
+        }
+        if spec.collective != Collective::Allreduce {
+            return Err(StartError::RingCollective { job: job(), collective: spec.collective.name() });
         }
         let (input, input_dtype) = (buffer.input().len(), buffer.input().dtype());
         Scheme::new(input_dtype, spec.op, self.config.format, self.world())
@@ -646,5 +643,5 @@ impl<B: TensorBuffer> Active<B> {
 }
 
 fn mismatch(job: &str, operation: OperationText) -> OperationError {
-    OperationError::Mismatch { job: job.to_owned(), operation, chunk: 0 }
+    OperationError::Mismatch { job: job.to_owned(), operation, chunk: 0, calls: Calls::default() }
 }

@@ -12,7 +12,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use tokio::sync::oneshot;
 
-use super::call::{AllreduceError, Call};
+use super::call::{Call, CollectiveError};
 use super::mailbox::Mailbox;
 use super::socket::DataSocket;
 use crate::protocol::{
@@ -229,7 +229,7 @@ impl DriverHandle {
     }
 
     /// The error of a call that the driver can't take or has dropped.
-    pub(crate) fn gone(&self) -> AllreduceError {
+    pub(crate) fn gone(&self) -> CollectiveError {
         self.mailbox.gone(self.closed())
     }
 }
@@ -397,7 +397,7 @@ impl Driver {
             if result.is_ok() {
                 self.shared.lock().unwrap_or_else(PoisonError::into_inner).parts = parts;
             }
-            buffer.finish(result.map_err(AllreduceError::from));
+            buffer.finish(result.map_err(CollectiveError::from));
         }
         if let Some(closed) = self.endpoint.closed()
             && let Some(on_closed) = self.on_closed.take()

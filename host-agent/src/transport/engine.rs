@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::call::{AllreduceError, Call};
+use super::call::{Call, CollectiveError};
 use super::driver::DriverHandle;
 use crate::protocol::{
     Account, ChangeError, Closed, KeptChunk, NextGeneration, OperationSpec, Part, Stalled, Stats,
@@ -139,7 +139,7 @@ impl Engine {
     }
 
     /// The error of a call that the thread can't take or has dropped.
-    pub(crate) fn gone(&self) -> AllreduceError {
+    pub(crate) fn gone(&self) -> CollectiveError {
         match self {
             Self::Tree(driver) => driver.gone(),
             Self::Ring(ring) => ring.gone(),

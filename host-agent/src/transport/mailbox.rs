@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use mio::Waker;
 
-use super::call::AllreduceError;
+use super::call::CollectiveError;
 use crate::protocol::Closed;
 
 /// Hands commands to a job's thread and wakes it; cheap to clone.
@@ -45,7 +45,7 @@ impl<C> Mailbox<C> {
     }
 
     /// The error of a call that the thread can't take or has dropped.
-    pub(crate) fn gone(&self, closed: Option<Closed>) -> AllreduceError {
-        AllreduceError::DriverGone { job: self.job.to_string(), reason: closed.map(|closed| closed.reason) }
+    pub(crate) fn gone(&self, closed: Option<Closed>) -> CollectiveError {
+        CollectiveError::DriverGone { job: self.job.to_string(), reason: closed.map(|closed| closed.reason) }
     }
 }

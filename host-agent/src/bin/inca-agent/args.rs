@@ -42,10 +42,12 @@ pub(crate) enum Command {
     /// be, bit for bit, and --check compares.
     #[command(after_long_help = EXIT_CODES)]
     Allreduce(AllreduceArgs),
-    /// Measures allreduce over a range of sizes, in the manner of nccl-tests
+    /// Measures a collective over a range of sizes, in the manner of nccl-tests
     ///
-    /// Columns: size (bytes), count (elements), type, redop, time (microseconds per operation), algbw (size / time), busbw (algbw x
-    /// 2 (world - 1) / world, to compare with rings), #wrong (elements whose bits are not the reference model's). In a reduction tree every
+    /// Columns: size (bytes; of allgather, reduce-scatter and all-to-all of all ranks' parts), count (elements), type, redop, place (out of
+    /// place, or in place), time (microseconds per operation), algbw (size / time), busbw (algbw x what a ring's links would carry of each byte:
+    /// 2 (world - 1) / world of allreduce, (world - 1) / world of those with parts, 1 of others), #wrong (elements whose bits are not the
+    /// reference model's). In a reduction tree every
     /// host link carries each byte once in each direction, so the ceiling of algbw is the link rate times the share of payload in a packet.
     #[command(after_long_help = EXIT_CODES)]
     Perf(PerfArgs),
@@ -74,6 +76,18 @@ pub(crate) struct JoinArgs {
     /// The controller's northbound address; several, separated by commas, where others stand by
     #[arg(long, env = "INCA_CONTROLLER", value_name = "http://ADDRESS:PORT")]
     pub(crate) controller: String,
+    /// The bearer token, where the controller wants one
+    #[arg(long, env = "INCA_TOKEN", hide_env_values = true, value_name = "TOKEN")]
+    pub(crate) token: Option<String>,
+    /// The authority of the controller's certificate (PEM), with https://
+    #[arg(long, env = "INCA_CA", value_name = "FILE")]
+    pub(crate) ca: Option<std::path::PathBuf>,
+    /// This agent's certificate (PEM), where the controller wants one
+    #[arg(long, env = "INCA_CERT", requires = "key", value_name = "FILE")]
+    pub(crate) cert: Option<std::path::PathBuf>,
+    /// Its key (PEM)
+    #[arg(long, env = "INCA_KEY", requires = "cert", value_name = "FILE")]
+    pub(crate) key: Option<std::path::PathBuf>,
     /// Name of the job
     #[arg(long, env = "INCA_JOB", value_name = "NAME")]
     pub(crate) job: String,
@@ -180,6 +194,15 @@ pub(crate) struct PerfArgs {
     /// Operations before measuring, per size
     #[arg(short = 'w', long, default_value_t = 5, value_name = "TIMES")]
     pub(crate) warmup: u32,
+    /// What is measured
+    #[arg(short = 'c', long, value_enum, default_value_t = CollectiveArg::Allreduce)]
+    pub(crate) collective: CollectiveArg,
+    /// The root of reduce and broadcast
+    #[arg(short = 'r', long, default_value_t = 0, value_name = "RANK")]
+    pub(crate) root: u32,
+    /// Measure in place too, in rows of its own (broadcast is in place always)
+    #[arg(long)]
+    pub(crate) in_place: bool,
     /// Compare each size's last result with the reference model: all elements, every 16th chunk, or none
     #[arg(long, value_enum, default_value_t = CheckArg::Full)]
     pub(crate) check: CheckArg,
@@ -206,10 +229,10 @@ pub(crate) struct PipeArgs {
 #[derive(Debug, Clone, Copy, ClapArgs)]
 pub(crate) struct SchemeArgs {
     /// Element type: f32, f16, bf16, f8e4m3, f8e5m2, i8, i16, i32, i64, u8, or i4 (two in a byte)
-    #[arg(long, default_value = "f32", value_name = "TYPE")]
+    #[arg(short, long, default_value = "f32", value_name = "TYPE")]
     pub(crate) dtype: Dtype,
     /// Reduction: sum, average (avg), min or max; averages of integers are rounded to nearest, ties to even
-    #[arg(long, default_value = "sum", value_name = "OP")]
+    #[arg(short, long, default_value = "sum", value_name = "OP")]
     pub(crate) op: ReduceOp,
     /// Number format on the wire: bfp8, bfp16, bfp32 or exact for floats, i8, i16, i32 or i64 for integers, max8 to max64 for min
     /// and max [default: bfp16 for f32, f16 and bf16, bfp8 for f8, the narrowest that fits for integers]
@@ -222,6 +245,27 @@ impl SchemeArgs {
     pub(crate) fn format(&self) -> Result<Format, SchemeError> {
         self.format.map_or_else(|| Scheme::default_format(self.dtype, self.op), Ok)
     }
+}
+
+/// What `perf` measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CollectiveArg {
+    /// All ranks get the reduction
+    Allreduce,
+    /// The root gets it
+    Reduce,
+    /// All get the root's tensor
+    Broadcast,
+    /// All get all ranks' parts
+    Allgather,
+    /// Each gets its part of the reduction
+    ReduceScatter,
+    /// Each gets its part of every rank's, from host to host
+    Alltoall,
+    /// Each sends to the next rank, from host to host
+    Sendrecv,
+    /// Nobody goes on before all are there; sizes do not matter
+    Barrier,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -263,6 +307,9 @@ impl JoinArgs {
     /// The library's form of these options.
     pub(crate) fn options(&self, scheme: &SchemeArgs, seed: u64) -> Result<JoinOptions, SchemeError> {
         let mut options = JoinOptions::new(&self.controller, &self.job, self.rank, self.world);
+        options.access.token.clone_from(&self.token);
+        options.access.ca.clone_from(&self.ca);
+        options.access.identity = self.cert.clone().zip(self.key.clone());
         options.group.clone_from(&self.group);
         options.carry(scheme.dtype, scheme.op, scheme.format)?;
         options.chunk_words = self.chunk_words;

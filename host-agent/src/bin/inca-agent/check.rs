@@ -1,7 +1,7 @@
 //! Results against the reference model: every rank's input is generated anew, chunk by chunk, and summed as the switches must.
 
 use inca_host_agent::ring::reference_f32;
-use inca_host_agent::{Format, ReduceOp, SchemeError, Tensor, TensorRef};
+use inca_host_agent::{Dtype, Format, ReduceOp, SchemeError, Tensor, TensorRef};
 use inca_wire::model::allreduce::{ReferenceError, allreduce};
 
 use crate::args::{CheckArg, JoinArgs, OperationArgs};
@@ -78,8 +78,29 @@ impl Outcome {
     }
 }
 
+/// Compares elements with those that a rank generated, from element `first` of its tensor on.
+pub(crate) fn compare_with_rank(
+    group: &Group,
+    result: &TensorRef<'_>,
+    (rank, first): (u32, usize),
+    check: CheckArg,
+) -> Outcome {
+    let mut outcome = Outcome::default();
+    if check != CheckArg::None {
+        let range = first..first + result.len();
+        let right = data::generate(result.dtype(), group.seed, rank, group.world, range);
+        outcome.compare(0, result, &right.view());
+    }
+    outcome
+}
+
 /// Compares a result of generated tensors with the reference model, bit for bit.
 pub(crate) fn compare(group: &Group, result: &Tensor, check: CheckArg) -> Outcome {
+    compare_part(group, &result.view(), 0, check)
+}
+
+/// Compares a part of a result that was reduced by itself: from element `first` of the tensors on.
+pub(crate) fn compare_part(group: &Group, result: &TensorRef<'_>, first: usize, check: CheckArg) -> Outcome {
     let mut outcome = Outcome::default();
     let (len, dtype) = (result.len(), result.dtype());
     let chunk = usize::from(group.chunk_words) * group.format.lanes_per_word();
@@ -94,9 +115,11 @@ pub(crate) fn compare(group: &Group, result: &Tensor, check: CheckArg) -> Outcom
             continue;
         }
         let inputs: Vec<Tensor> = (0..group.world)
-            .map(|rank| data::generate(dtype, group.seed, rank, group.world, range.clone()))
+            .map(|rank| {
+                data::generate(dtype, group.seed, rank, group.world, first + range.start..first + range.end)
+            })
             .collect();
-        if let (true, Tensor::F32(_)) = (group.ring, result) {
+        if group.ring && dtype == Dtype::F32 {
             let value =
                 |input: &Tensor, index: usize| f32::from_bits(input.view().bits(index - start) as u32);
             let sum = |index: usize| {
@@ -104,12 +127,12 @@ pub(crate) fn compare(group: &Group, result: &Tensor, check: CheckArg) -> Outcom
                 reference_f32(&values, group.op, len, index)
             };
             let expected: Vec<f32> = range.clone().map(sum).collect();
-            outcome.compare(start, &result.view().slice(range), &TensorRef::F32(&expected));
+            outcome.compare(start, &result.slice(range), &TensorRef::F32(&expected));
             continue;
         }
         let inputs: Vec<TensorRef<'_>> = inputs.iter().map(Tensor::view).collect();
         match allreduce(group.format, group.op, &inputs, group.chunk_words.into(), |_| {}) {
-            Ok(expected) => outcome.compare(start, &result.view().slice(range), &expected.elements.view()),
+            Ok(expected) => outcome.compare(start, &result.slice(range), &expected.elements.view()),
             Err(error) => outcome.no_reference(start, range.len(), &error),
         }
     }
@@ -118,7 +141,7 @@ pub(crate) fn compare(group: &Group, result: &Tensor, check: CheckArg) -> Outcom
 
 #[cfg(test)]
 mod tests {
-    use inca_host_agent::{Dtype, Scheme};
+    use inca_host_agent::Scheme;
 
     use super::*;
 

@@ -15,7 +15,7 @@ use clap::Parser as _;
 
 use args::{Args, Command};
 use inca_host_agent::communicator::LeaveError;
-use inca_host_agent::{AllreduceError, JoinError, SchemeError};
+use inca_host_agent::{CollectiveError, JoinError, SchemeError};
 
 /// Why the command failed; each kind has an exit code, listed in `--help`.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +25,7 @@ enum Failure {
     Join(#[from] JoinError),
     /// An operation failed.
     #[error(transparent)]
-    Operation(#[from] AllreduceError),
+    Operation(#[from] CollectiveError),
     /// A file could not be read or written.
     #[error("{what} {path}: {reason}")]
     File {

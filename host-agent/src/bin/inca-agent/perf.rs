@@ -1,14 +1,16 @@
 //! `inca-agent perf`: a sweep over sizes.
 
+mod run;
+
 use std::time::{Duration, Instant};
 
-use inca_host_agent::{Communicator, Dtype, ReduceOp, Tensor};
+use inca_host_agent::{Communicator, Dtype};
 use serde::Serialize;
 
-use crate::args::{CheckArg, PerfArgs, SchemeArgs};
+use crate::Failure;
+use crate::args::{CheckArg, CollectiveArg, PerfArgs, SchemeArgs};
 use crate::check::{self, Group};
 use crate::report::{self, Counters, megabytes_per_second};
-use crate::{Failure, data};
 
 #[derive(Debug, Serialize)]
 struct Row {
@@ -18,6 +20,7 @@ struct Row {
     dtype: String,
     format: String,
     redop: String,
+    in_place: bool,
     time_us: f64,
     algbw_mb_per_s: f64,
     busbw_mb_per_s: f64,
@@ -29,6 +32,7 @@ struct Row {
 #[derive(Debug, Serialize)]
 struct Report {
     job: String,
+    collective: String,
     rank: u32,
     world: u32,
     levels: u32,
@@ -50,6 +54,7 @@ pub(crate) fn run(args: &PerfArgs) -> Result<(), Failure> {
     let config = &group.assignment().config;
     let mut report = Report {
         job: args.join.job.clone(),
+        collective: run::name(args.collective).to_owned(),
         rank: args.join.rank,
         world: args.join.world,
         levels: group.assignment().levels,
@@ -66,16 +71,22 @@ pub(crate) fn run(args: &PerfArgs) -> Result<(), Failure> {
     if text {
         print_head(&report, args);
     }
-    let rounds = sizes.len() as u64 * u64::from(args.warmup + args.iterations);
+    let places = run::places(args);
+    let rounds = (sizes.len() * places.len()) as u64 * u64::from(args.warmup + args.iterations);
     let bar = report::progress(rounds, "perf", !text);
     let mut wrong = check::Outcome::default();
+    if args.collective == CollectiveArg::Sendrecv {
+        group.connect_peers(args.operation.deadline)?;
+    }
     for size in sizes {
-        let (row, outcome) = measure(args, &group, size, &bar)?;
-        if text {
-            bar.suspend(|| print_row(&row));
+        for in_place in &places {
+            let (row, outcome) = measure(args, &group, size, *in_place, &bar)?;
+            if text {
+                bar.suspend(|| print_row(&row));
+            }
+            wrong.add(outcome);
+            report.rows.push(row);
         }
-        wrong.add(outcome);
-        report.rows.push(row);
     }
     bar.finish_and_clear();
     report.counters = Counters::of(&group);
@@ -94,11 +105,19 @@ fn sizes(args: &PerfArgs) -> Result<Vec<u64>, Failure> {
     if least > most {
         return Err(Failure::Usage(format!("-b {least} is above -e {most}")));
     }
+    if args.collective == CollectiveArg::Barrier {
+        return Ok(vec![0]);
+    }
     let dtype = args.operation.scheme.dtype;
+    // As many elements for each rank, and whole bytes.
+    let parts = if run::has_parts(args.collective) { args.join.world.max(1) as usize } else { 1 };
+    let unit = if dtype == Dtype::I4 { 2 * parts } else { parts };
     let mut sizes = Vec::new();
     let mut size = least;
     while size <= most {
-        sizes.push(dtype.bytes_for(dtype.elements_in(size as usize)) as u64);
+        let elements = dtype.elements_in(size as usize);
+        let elements = if parts > 1 { elements / unit * unit } else { elements };
+        sizes.push(dtype.bytes_for(elements) as u64);
         match size.max(1).checked_mul(args.factor) {
             Some(next) => size = next,
             None => break,
@@ -112,59 +131,45 @@ fn measure(
     args: &PerfArgs,
     group: &Communicator,
     size: u64,
+    in_place: bool,
     bar: &indicatif::ProgressBar,
 ) -> Result<(Row, check::Outcome), Failure> {
     let SchemeArgs { dtype, op, .. } = args.operation.scheme;
-    let count = dtype.elements_in(size as usize);
-    let input = data::generate(dtype, args.operation.seed, args.join.rank, args.join.world, 0..count);
-    let mut output = unlikely(dtype, count);
-    for _ in 0..args.warmup {
-        reduce_into(group, &input, &mut output, op, args.operation.deadline)?;
-        bar.inc(1);
-    }
-    let before = group.stats().0.retransmissions;
+    let call = run::Call::new(args, dtype.elements_in(size as usize), in_place);
     let mut spent = Duration::ZERO;
-    for _ in 0..args.iterations {
+    let mut before = 0;
+    let mut buffers = call.buffers();
+    for round in 0..args.warmup + args.iterations {
+        if round == args.warmup {
+            (spent, before) = (Duration::ZERO, group.stats().0.retransmissions);
+        }
+        if in_place {
+            buffers = call.buffers();
+        }
         let start = Instant::now();
-        reduce_into(group, &input, &mut output, op, args.operation.deadline)?;
+        buffers = call.run(group, buffers)?;
         spent += start.elapsed();
         bar.inc(1);
     }
     let retransmissions = group.stats().0.retransmissions - before;
     let time = spent / args.iterations;
     let model = Group::of(&args.join, &args.operation, group.fallback().is_some())?;
-    let outcome = check::compare(&model, &output, args.check);
+    let outcome = call.check(&model, &buffers, args.check);
     let algbw = megabytes_per_second(size, time);
-    let world = f64::from(args.join.world);
     let row = Row {
         size,
-        count,
+        count: dtype.elements_in(size as usize),
         dtype: dtype.to_string(),
         format: group.assignment().config.format.to_string(),
-        redop: op.to_string(),
+        redop: if run::reduces(args.collective) { op.to_string() } else { "none".to_owned() },
+        in_place,
         time_us: time.as_secs_f64() * 1e6,
         algbw_mb_per_s: algbw,
-        busbw_mb_per_s: algbw * 2.0 * (world - 1.0) / world,
+        busbw_mb_per_s: algbw * run::bus_factor(args.collective, args.join.world),
         wrong: (args.check != CheckArg::None).then_some(outcome.wrong),
         retransmissions,
     };
     Ok((row, outcome))
-}
-
-/// An output that no result equals by chance.
-fn unlikely(dtype: Dtype, count: usize) -> Tensor {
-    let bytes = vec![0xA5; dtype.bytes_for(count)];
-    Tensor::from_le_bytes_of(dtype, &bytes, count)
-}
-
-fn reduce_into(
-    group: &Communicator,
-    input: &Tensor,
-    output: &mut Tensor,
-    op: ReduceOp,
-    deadline: Duration,
-) -> Result<(), Failure> {
-    Ok(group.allreduce_into(input.view(), output.view_mut(), op, deadline)?)
 }
 
 fn print_head(report: &Report, args: &PerfArgs) {
@@ -174,27 +179,28 @@ fn print_head(report: &Report, args: &PerfArgs) {
     );
     report::print_fallback(report.fallback.as_deref());
     println!(
-        "# {iterations} operations per size after {warmup} to warm up, out of place; MB = 10^6 bytes; check: {:?}",
-        args.check
+        "# {}: {iterations} operations per size after {warmup} to warm up; MB = 10^6 bytes; check: {:?}",
+        report.collective, args.check
     );
     println!(
-        "#{:>11} {:>10} {:>6} {:>8} {:>12} {:>10} {:>10} {:>8} {:>8}",
-        "size", "count", "type", "redop", "time", "algbw", "busbw", "#wrong", "#resent"
+        "#{:>11} {:>10} {:>6} {:>8} {:>5} {:>12} {:>10} {:>10} {:>8} {:>8}",
+        "size", "count", "type", "redop", "place", "time", "algbw", "busbw", "#wrong", "#resent"
     );
     println!(
-        "#{:>11} {:>10} {:>6} {:>8} {:>12} {:>10} {:>10} {:>8} {:>8}",
-        "(B)", "(elements)", "", "", "(us)", "(MB/s)", "(MB/s)", "", ""
+        "#{:>11} {:>10} {:>6} {:>8} {:>5} {:>12} {:>10} {:>10} {:>8} {:>8}",
+        "(B)", "(elements)", "", "", "", "(us)", "(MB/s)", "(MB/s)", "", ""
     );
 }
 
 fn print_row(row: &Row) {
     let wrong = row.wrong.map_or_else(|| "N/A".to_owned(), |wrong| wrong.to_string());
     println!(
-        "{:>12} {:>10} {:>6} {:>8} {:>12.1} {:>10.3} {:>10.3} {:>8} {:>8}",
+        "{:>12} {:>10} {:>6} {:>8} {:>5} {:>12.1} {:>10.3} {:>10.3} {:>8} {:>8}",
         row.size,
         row.count,
         row.dtype,
         row.redop,
+        if row.in_place { "in" } else { "out" },
         row.time_us,
         row.algbw_mb_per_s,
         row.busbw_mb_per_s,

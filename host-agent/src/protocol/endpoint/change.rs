@@ -7,8 +7,9 @@ use std::time::Instant;
 use inca_wire::chunk::ChunkState;
 use inca_wire::scheme::Scheme;
 
+use super::super::carrier::Carrier;
 use super::super::config::TreeConfig;
-use super::super::error::ChangeError;
+use super::super::error::{ChangeError, Closed};
 use super::super::kept::{Account, KeptChunk};
 use super::super::operation::Part;
 use super::super::tensor::TensorBuffer;
@@ -93,20 +94,18 @@ impl<B: TensorBuffer> Endpoint<B> {
         let index = self.operation_index(chunk);
         let entry = self.operations.get(index).ok_or_else(foreign)?;
         let chunk = (chunk - entry.first_chunk) as u32;
-        let range = self.elements(entry, chunk);
         let active = self.operations[index].operation.as_mut().ok_or_else(foreign)?;
         if active.wire.tag(chunk, 0) != given.tag {
             return Err(foreign());
         }
         self.trees[tree].begin_taking_over(slot);
         // At which exponent it was sent last is not known any more: most likely at its own.
-        active.keep_residual(&ChunkState::default(), range.clone()).map_err(|_| foreign())?;
-        if !active.buffer.output().slice(range.clone()).read_le_bytes(&given.elements) {
+        active.keep_residual(&ChunkState::default(), chunk).map_err(|_| foreign())?;
+        if !active.output(chunk).read_le_bytes(&given.elements) {
             return Err(foreign());
         }
         active.note_overflow(given.overflow);
-        let kept = &mut self.trees[tree].slots[slot as usize].kept;
-        kept.set(given.tag, active.buffer.output().slice(range), given.overflow);
+        active.keep(chunk, given.overflow, &mut self.trees[tree].slots[slot as usize].kept);
         self.chunk_done(tree, index, slot);
         Ok(())
     }
@@ -138,22 +137,34 @@ impl<B: TensorBuffer> Endpoint<B> {
         (config.generation, config.trees) = (next.generation, next.trees);
         config.world_size = next.members.len() as u32;
         config.check().map_err(|error| ChangeError::Config(Box::new(error)))?;
-        if *next.members != *self.members {
+        let is_smaller = *next.members != *self.members;
+        if is_smaller {
             self.close_parts();
             self.members = next.members.into();
         }
         for (tree, config) in self.trees.iter_mut().zip(&config.trees) {
             tree.reopen(config.clone(), &self.config.tuning, now);
         }
+        let mut broken = None;
         for active in self.operations.iter_mut().filter_map(|entry| entry.operation.as_mut()) {
-            let (dtype, op, format) = (active.scheme.dtype(), active.scheme.op(), config.format);
-            // A format that took the larger group takes the smaller one.
-            if let Ok(scheme) = Scheme::new(dtype, op, format, config.world_size) {
-                active.scheme = scheme;
+            if let Carrier::Reduce(scheme) = &mut active.carrier
+                // A format that took the larger group takes the smaller one.
+                && let Ok(smaller) =
+                    Scheme::new(scheme.dtype(), scheme.op(), config.format, config.world_size)
+            {
+                *scheme = smaller;
+            }
+            if is_smaller && active.layout.needs_all() {
+                broken.get_or_insert(active.text);
             }
         }
         self.config = config;
-        self.stopped = None;
+        (self.stopped, self.mismatched) = (None, None);
+        if let Some(operation) = broken {
+            // The same at every rank that is left: all have the same chunks of it.
+            let reason = format!("{operation} can't be finished without the ranks that died");
+            self.close(Closed { reason, missing_ranks: Vec::new() });
+        }
         Ok(())
     }
 

@@ -27,7 +27,8 @@ impl<B: TensorBuffer> Endpoint<B> {
         for entry in std::mem::take(&mut self.operations) {
             if let Some(active) = entry.operation {
                 let (job, operation) = (self.config.job.clone(), active.text);
-                let error = OperationError::Closed { job, operation, closed: closed.clone() };
+                let ended = OperationError::Closed { job, operation, closed: closed.clone() };
+                let error = self.mismatch(operation, &closed.reason).unwrap_or(ended);
                 self.complete(active, Err(error));
             }
         }
@@ -55,7 +56,8 @@ impl<B: TensorBuffer> Endpoint<B> {
                     _ => Vec::new(),
                 },
             });
-            let error = OperationError::DeadlineExceeded { job, operation, finished, chunks, chunk, stall };
+            let late = OperationError::DeadlineExceeded { job, operation, finished, chunks, chunk, stall };
+            let error = self.mismatch(operation, "the others did not tell what they called").unwrap_or(late);
             self.complete(active, Err(error));
         }
         match expired {

@@ -1,12 +1,12 @@
 //! What datagrams do to an endpoint.
 
-use std::ops::Range;
 use std::time::Instant;
 
 use inca_wire::chunk::{Next, PassResult};
 use inca_wire::format::FormatError;
 use inca_wire::packet::{Flags, HEADER_LEN, Header, Opcode};
 
+use super::super::carrier::Carrier;
 use super::super::error::OperationError;
 use super::super::tensor::TensorBuffer;
 use super::super::tree::SlotState;
@@ -76,7 +76,13 @@ impl<B: TensorBuffer> Endpoint<B> {
         let entry = &self.operations[index];
         let chunk = (chunk - entry.first_chunk) as u32;
         let range = self.elements(entry, chunk);
-        if header.flags.is_empty() && usize::from(header.words) != self.config.format.words_for(range.len()) {
+        if slot.describing {
+            self.trees[tree].answered(header.slot, now);
+            self.handle_descriptions(index, chunk, header, payload);
+            return;
+        }
+        let words = entry.operation.as_ref().map_or(0, |active| active.words(range.len()));
+        if header.flags.is_empty() && usize::from(header.words) != words {
             self.stats.garbage += 1;
             return;
         }
@@ -89,18 +95,18 @@ impl<B: TensorBuffer> Endpoint<B> {
         let progress = &self.trees[tree].slots[header.slot as usize].progress;
         // Of an operation that has ended nothing but the chunk's slot is of interest.
         let next =
-            entry.operation.as_ref().map_or(Next::Finish, |active| active.scheme.next(progress, &result));
+            entry.operation.as_ref().map_or(Next::Finish, |active| active.carrier.next(progress, &result));
         self.stats.results += 1;
         self.stats.received_bytes += (HEADER_LEN + payload.len()) as u64;
         self.trees[tree].answered(header.slot, now);
         let unusable = match next {
-            Next::Finish => self.finish_chunk(tree, index, range, header.slot, &result).err(),
+            Next::Finish => self.finish_chunk(tree, index, chunk, header.slot, &result).err(),
             Next::Pass(pass) => {
                 self.stats.extra_passes += 1;
                 self.continue_chunk(tree, index, pass, range.len(), header.slot, &result).err()
             }
             Next::Mismatch => {
-                self.fail(index, |job, operation| OperationError::Mismatch { job, operation, chunk });
+                self.begin_describing(tree, header.slot, index, chunk);
                 None
             }
             Next::Violation => {
@@ -129,17 +135,14 @@ impl<B: TensorBuffer> Endpoint<B> {
         &mut self,
         tree: usize,
         index: usize,
-        range: Range<usize>,
+        chunk: u32,
         slot: u32,
         result: &PassResult<'_>,
     ) -> Result<(), FormatError> {
-        let first_chunk = self.operations[index].first_chunk;
         if let Some(active) = &mut self.operations[index].operation {
-            let stripes = self.trees.len() as u64;
             let slot = &mut self.trees[tree].slots[slot as usize];
-            let chunk = slot.chunk * stripes + tree as u64 - first_chunk;
-            let overflow = active.finish_chunk(&mut slot.progress, result, range.clone())?;
-            slot.kept.set(active.wire.tag(chunk as u32, 0), active.buffer.output().slice(range), overflow);
+            let overflow = active.finish_chunk(&mut slot.progress, result, chunk)?;
+            active.keep(chunk, overflow, &mut slot.kept);
         }
         self.chunk_done(tree, index, slot);
         Ok(())
@@ -173,9 +176,11 @@ impl<B: TensorBuffer> Endpoint<B> {
         slot: u32,
         result: &PassResult<'_>,
     ) -> Result<(), FormatError> {
-        if let Some(active) = &self.operations[index].operation {
+        if let Some(active) = &self.operations[index].operation
+            && let Carrier::Reduce(scheme) = &active.carrier
+        {
             let progress = &mut self.trees[tree].slots[slot as usize].progress;
-            active.scheme.advance(progress, pass, result, elements)?;
+            scheme.advance(progress, pass, result, elements)?;
         }
         self.trees[tree].next_pass(slot);
         self.advance_sequence(tree, slot);

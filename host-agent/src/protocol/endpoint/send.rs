@@ -10,6 +10,7 @@ use super::super::error::{Closed, OperationError};
 use super::super::tensor::TensorBuffer;
 use super::super::tree::ToSend;
 use super::Endpoint;
+use super::mismatch::DESCRIPTIONS;
 
 impl<B: TensorBuffer> Endpoint<B> {
     /// Appends datagrams to the batch until it is full or nothing is to be sent; true if more may be waiting.
@@ -60,18 +61,20 @@ impl<B: TensorBuffer> Endpoint<B> {
         let chunk = self.global_chunk(tree, slot.chunk);
         let index = self.operation_index(chunk);
         let entry = &self.operations[index];
-        let range = self.elements(entry, (chunk - entry.first_chunk) as u32);
+        let chunk = (chunk - entry.first_chunk) as u32;
         let Some(active) = &entry.operation else { return };
         let mut header = self.header(Opcode::Contribution, tree, slot_index);
         header.tag = slot.tag;
         header.contributions = 1;
         let (pass, progress) = (slot.progress.pass(), &slot.progress);
-        // Chunks have at most 32 words.
-        let words = self.config.format.words_for(range.len()) as u8;
         let pushed = batch.push(tree, |buffer| {
-            let input = active.buffer.input();
-            let block = active.scheme.encode(&input, range, progress, &mut buffer[HEADER_LEN..])?;
-            block.describe(&mut header, words);
+            let payload = &mut buffer[HEADER_LEN..];
+            let (block, words) = match slot.describing {
+                true => self.encode_description(&active.text, payload)?,
+                false => active.encode(chunk, progress, payload)?,
+            };
+            // Chunks have at most 32 words.
+            block.describe(&mut header, words as u8);
             header.emit(&mut Packet::new_unchecked(&mut *buffer));
             Ok::<_, FormatError>(header.packet_len())
         });
@@ -83,7 +86,7 @@ impl<B: TensorBuffer> Endpoint<B> {
             }
             // The common exponent that the result demanded is too small for our own elements, which it must cover.
             Err(error) => {
-                let (chunk, what) = ((chunk - entry.first_chunk) as u32, error.to_string());
+                let what = error.to_string();
                 self.fail(index, |job, operation| OperationError::Protocol {
                     job,
                     operation,
@@ -121,7 +124,9 @@ impl<B: TensorBuffer> Endpoint<B> {
         let chunk = self.global_chunk(tree, self.trees[tree].slots[slot as usize].chunk);
         let entry = &self.operations[self.operation_index(chunk)];
         let slot = &mut self.trees[tree].slots[slot as usize];
-        if let Some(active) = &entry.operation {
+        if slot.describing {
+            slot.tag = DESCRIPTIONS.tag(0, 0);
+        } else if let Some(active) = &entry.operation {
             slot.tag = active.wire.tag((chunk - entry.first_chunk) as u32, slot.progress.pass());
         }
         match slot.sequence.checked_add(1) {
