@@ -91,6 +91,7 @@ const bit<32> DROP_NO_ROUTE          = 15;
 const bit<32> DROP_TTL_EXPIRED       = 16;
 const bit<32> DROP_ARP_UNKNOWN       = 17;
 const bit<32> DROP_UNKNOWN_ETHERTYPE = 18;
+const bit<32> DROP_FORGED_SOURCE     = 19;
 // Taken in by a slot: nothing of it goes on.
 const bit<32> EVENT_CONTRIBUTION     = 31;
 // Sent on as it is.

@@ -97,10 +97,34 @@ control Ipv4Forwarding(inout headers_t hdr, inout metadata_t meta, inout standar
         @name(".ecmp") implementation = action_selector(HashAlgorithm.crc16, 4096, 16);
     }
 
+    // Service addresses of all switches. Filled by the controller.
+    @name(".switch_address")
+    table switch_address {
+        key = { hdr.ipv4.src_addr: exact @name("src_addr"); }
+        actions = { NoAction; }
+        default_action = NoAction();
+        size = 1024;
+    }
+
+    // Ports that lead to switches. Filled by the controller.
+    @name(".link")
+    table link {
+        key = { standard_metadata.ingress_port: exact @name("ingress_port"); }
+        actions = { NoAction; }
+        default_action = NoAction();
+        size = 512;
+    }
+
     apply {
         if (hdr.ipv4.ttl <= 1) {
             meta.event = DROP_TTL_EXPIRED;
-        } else {
+        } else if (switch_address.apply().hit) {
+            // Results, which hosts believe for their source.
+            if (!link.apply().hit) {
+                meta.event = DROP_FORGED_SOURCE;
+            }
+        }
+        if (meta.event == EVENT_NONE) {
             if (hdr.udp.isValid()) {
                 meta.scratch = hdr.udp.src_port ++ hdr.udp.dst_port;
             }

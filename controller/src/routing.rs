@@ -10,7 +10,7 @@ use inca_wire::packet::Format;
 use crate::graph::{DeviceId, Graph};
 use crate::inventory::Inventory;
 use crate::program::node::Endpoint;
-use crate::program::{Entry, arp_proxy, arp_sender, formats, ipv4_lpm, service};
+use crate::program::{Entry, arp_proxy, arp_sender, formats, ipv4_lpm, link, service, switch_address};
 
 #[cfg(test)]
 mod tests;
@@ -38,20 +38,27 @@ impl Addresses {
     }
 }
 
-/// What a switch needs whatever the topology is: number formats and its own addresses.
+/// What a switch needs whatever the topology is: number formats, its own addresses and those of all switches.
 pub fn base(addresses: &Addresses, device: DeviceId) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Format::ALL.into_iter().flat_map(formats::entries).collect();
     let own = addresses.service(device).map(|service| service.ip);
     for dst_addr in own.into_iter().chain([addresses.announce]) {
         entries.push(service::entry(service::Key { dst_addr }).into());
     }
+    let of_switch = |&src_addr| switch_address::entry(switch_address::Key { src_addr }).into();
+    entries.extend(addresses.services.values().map(of_switch));
     entries
 }
 
-/// Routes and ARP of every switch.
+/// Routes, links and ARP of every switch.
 pub fn routes(graph: &Graph, addresses: &Addresses) -> BTreeMap<DeviceId, Vec<Entry>> {
     let mut tables: BTreeMap<DeviceId, Vec<Entry>> =
         graph.switches().map(|device| (device, arp(graph, addresses, device))).collect();
+    for (&device, table) in &mut tables {
+        table.extend(
+            graph.links(device).map(|(ingress_port, _)| link::entry(link::Key { ingress_port }).into()),
+        );
+    }
     // Everything behind one switch shares its next hops.
     let mut behind: BTreeMap<DeviceId, Vec<Ipv4Addr>> = BTreeMap::new();
     for (address, attachment) in graph.hosts() {

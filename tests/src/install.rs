@@ -4,7 +4,8 @@ use std::net::Ipv4Addr;
 
 use inca_controller::program::node::{Child, Endpoint, Parent, Share, TreeNode};
 use inca_controller::program::{
-    self, Call, Entry, EntryAction, Match, arp_proxy, arp_sender, formats, ipv4_lpm, service,
+    self, Call, Entry, EntryAction, Match, arp_proxy, arp_sender, formats, ipv4_lpm, link, service,
+    switch_address,
 };
 use inca_p4runtime::Value;
 use inca_switch::Switch;
@@ -79,6 +80,9 @@ pub fn marker_entries() -> Vec<Entry> {
     PORTS.map(route).collect()
 }
 
+/// The ports by which a switch's address may be the source of ordinary traffic.
+const LINKS: [u16; 3] = [1, 4, 8];
+
 /// The entries of the rig's ordinary traffic: routes to every neighbour, one with several next hops, known hosts, ARP.
 pub fn rig_entries() -> Vec<Entry> {
     let mut entries = marker_entries();
@@ -98,6 +102,10 @@ pub fn rig_entries() -> Vec<Entry> {
         let reply = arp_proxy::Action::Reply { mac: host.mac };
         entries.push(arp_proxy::entry(arp_proxy::Key { target_ip: host.ip }, reply).into());
     }
+    for src_addr in PORTS.map(|port| Neighbour::switch(port).ip).chain([service_address(DEVICE_ID)]) {
+        entries.push(switch_address::entry(switch_address::Key { src_addr }).into());
+    }
+    entries.extend(LINKS.map(|ingress_port| link::entry(link::Key { ingress_port }).into()));
     for target_ip in [service_address(DEVICE_ID), ANNOUNCE_ADDRESS] {
         let reply = arp_proxy::Action::Reply { mac: service_mac(DEVICE_ID) };
         entries.push(arp_proxy::entry(arp_proxy::Key { target_ip }, reply).into());

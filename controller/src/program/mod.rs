@@ -11,6 +11,7 @@ pub mod arp_sender;
 mod entry;
 pub mod formats;
 pub mod ipv4_lpm;
+pub mod link;
 pub mod measure;
 pub mod membership;
 pub mod node;
@@ -18,6 +19,7 @@ pub mod normalize;
 mod pipeline;
 pub mod replica;
 pub mod service;
+pub mod switch_address;
 pub mod tree;
 mod word;
 

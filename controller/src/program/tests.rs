@@ -37,6 +37,8 @@ fn samples() -> Vec<TableEntry> {
     let member = |member| membership::Key { tree_id: 1, ingress_port: 254, member };
     vec![
         service::entry(service::Key { dst_addr: ip }),
+        switch_address::entry(switch_address::Key { src_addr: ip }),
+        link::entry(link::Key { ingress_port: 511 }),
         arp_sender::entry(arp_sender::Key { ingress_port: 1, sender_mac: mac, sender_ip: ip }),
         arp_proxy::entry(arp_proxy::Key { target_ip: ip }, arp_proxy::Action::Reply { mac }),
         arp_proxy::entry(arp_proxy::Key { target_ip: ip }, arp_proxy::Action::Unknown),

@@ -106,3 +106,14 @@ fn no_key_occurs_twice_and_every_entry_fits_the_program() {
         }
     }
 }
+
+#[test]
+fn switches_may_be_the_source_at_links_alone() {
+    let (graph, addresses) = leaf_spine();
+    let routes = routes(&graph, &addresses);
+    let links = |device| -> Vec<Match> {
+        table(&routes[&device], "link").iter().map(|entry| entry.matches[0].1.clone()).collect()
+    };
+    assert_eq!(links(1), [Match::Exact(3_u16.into()), Match::Exact(4_u16.into())], "not the host's port 9");
+    assert_eq!(table(&base(&addresses, 1), "switch_address").len(), 4);
+}

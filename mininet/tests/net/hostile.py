@@ -33,15 +33,15 @@ class Forger:
         self.mac = mac
         self.random = random.Random(plan["seed"])
 
-    def frame(self, payload: bytes, source: str | None = None) -> bytes:
-        """Ethernet, IPv4 and UDP to the leaf's service address."""
+    def frame(self, payload: bytes, source: str | None = None, target: str | None = None) -> bytes:
+        """Ethernet, IPv4 and UDP, to the leaf's service address if nothing else is said."""
         plan = self.plan
         ethernet = bytes.fromhex(plan["service_mac"].replace(":", "")) + self.mac + b"\x08\x00"
         udp = b"".join(
             x.to_bytes(2, "big") for x in (self.random.randrange(1024, 65536), UDP_PORT, 8 + len(payload), 0)
         )
         ip = bytearray.fromhex("45000000000040004011") + bytes(2)
-        ip += socket.inet_aton(source or plan["source"]) + socket.inet_aton(plan["service"])
+        ip += socket.inet_aton(source or plan["source"]) + socket.inet_aton(target or plan["service"])
         ip[2:4] = (20 + len(udp) + len(payload)).to_bytes(2, "big")
         words = sum(int.from_bytes(ip[i : i + 2], "big") for i in range(0, 20, 2))
         ip[10:12] = (0xFFFF - (words % 0xFFFF)).to_bytes(2, "big")
@@ -99,6 +99,10 @@ class Forger:
             packet = self.packet(opcode=RESULT, member=PARENT_MEMBER, contributions=plan["world"])
             return self.frame(packet, plan["service"])
 
+        def from_the_switch() -> bytes:
+            # What a host would believe if it came from its leaf.
+            return self.frame(self.packet(opcode=RESULT), plan["service"], plan["victim"])
+
         def other_tree() -> bytes:
             return self.frame(self.packet(tree_id=(plan["tree_id"] + draw.randrange(1, 60000)) % 65536))
 
@@ -107,6 +111,7 @@ class Forger:
             "drop_bad_length": lying,
             "drop_bad_version": random_bytes,
             "drop_unknown_tree": other_tree,
+            "drop_forged_source": from_the_switch,
             "drop_not_admitted": lambda: draw.choice((forged, result))(),
         }
         if not plan["is_member"]:

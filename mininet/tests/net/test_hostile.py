@@ -28,6 +28,7 @@ REASONS = (
     "drop_bad_length",
     "drop_bad_version",
     "drop_unknown_tree",
+    "drop_forged_source",
     "drop_stale_generation",
     "drop_bad_slot",
     "drop_bad_format",
@@ -94,6 +95,7 @@ def test_hostile_hosts_change_nothing_and_every_drop_is_counted(kind: str, start
     plan = {
         "service": "10.255.0.1",
         "service_mac": "02:1c:a0:00:00:01",
+        "victim": next(host.address for host in emulation.network.hosts if host.name == "h1"),
         "tree_id": job["tree"][0]["tree_id"],
         "generation": job["generation"],
         "slots": SLOTS,

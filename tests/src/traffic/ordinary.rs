@@ -42,7 +42,8 @@ fn destination(rng: &mut Rng) -> Ipv4Addr {
 }
 
 fn ipv4(rng: &mut Rng, port: u16) -> Vec<u8> {
-    let from = Neighbour::host(port);
+    // Some say that they are a switch.
+    let from = if rng.below(8) == 0 { Neighbour::switch(port) } else { Neighbour::host(port) };
     let mut payload = vec![0; rng.below(200)];
     rng.fill(&mut payload);
     let mut frame = UdpFrame {
