@@ -2,17 +2,15 @@
  *
  * Written by cbindgen from capi/src: change it there, then INCA_WRITE_HEADER=1 cargo test -p inca-capi.
  *
- * Functions return INCA_OK or what went wrong; inca_last_error() then says it in words, for the calling thread.
+ * Functions return INCA_STATUS_OK or what went wrong; inca_last_error() then says it in words, for the calling thread.
  * Groups may be used from several threads, but all ranks must start the same operations in the same order.
  */
 
 #ifndef INCA_H
 #define INCA_H
 
-#include <stdarg.h>
-#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 
 // What became of a call.
 typedef enum inca_status {
@@ -40,10 +38,48 @@ typedef enum inca_status {
   INCA_STATUS_FAILED = 10,
 } inca_status;
 
+// Element types.
+typedef enum inca_type {
+  // IEEE 754 binary32.
+  INCA_TYPE_F32 = 1,
+  // 32-bit integers.
+  INCA_TYPE_I32 = 2,
+  // IEEE 754 binary16.
+  INCA_TYPE_F16 = 3,
+  // bfloat16.
+  INCA_TYPE_BF16 = 4,
+  // OCP 8-bit floats, E4M3.
+  INCA_TYPE_F8E4M3 = 5,
+  // OCP 8-bit floats, E5M2.
+  INCA_TYPE_F8E5M2 = 6,
+  // 8-bit integers.
+  INCA_TYPE_I8 = 7,
+  // 16-bit integers.
+  INCA_TYPE_I16 = 8,
+  // 64-bit integers.
+  INCA_TYPE_I64 = 9,
+  // Unsigned 8-bit integers.
+  INCA_TYPE_U8 = 10,
+  // 4-bit integers, two in a byte, the first in the low half; counts are of elements.
+  INCA_TYPE_I4 = 11,
+} inca_type;
+
+// Reductions.
+typedef enum inca_reduction {
+  // The sum over all ranks.
+  INCA_REDUCTION_SUM = 1,
+  // The sum divided by the number of ranks.
+  INCA_REDUCTION_AVERAGE = 2,
+  // The smallest element.
+  INCA_REDUCTION_MIN = 3,
+  // The largest element.
+  INCA_REDUCTION_MAX = 4,
+} inca_reduction;
+
 // One rank's membership in a group.
 typedef struct inca_group inca_group;
 
-// An operation under way. Its memory must not be touched until `inca_wait` has returned something else than INCA_PENDING.
+// An operation under way. Its memory must not be touched until `inca_wait` has returned something else than INCA_STATUS_PENDING.
 typedef struct inca_operation inca_operation;
 
 // What to join, and as whom. `inca_options_init` fills in what has a default; strings must live until `inca_join` returns.
@@ -74,6 +110,10 @@ typedef struct inca_options {
   int32_t ring;
   // Seconds to wait for the controller, the other ranks and the trees.
   double timeout;
+  // The token that the controller wants; null: none.
+  const char *token;
+  // File of the certificates (PEM) that vouch for a controller at https://; null: none.
+  const char *ca;
 } inca_options;
 
 #ifdef __cplusplus
@@ -132,7 +172,7 @@ enum inca_status inca_split(const struct inca_group *group,
                             double timeout,
                             struct inca_group **part);
 
-// Waits at most so many seconds (infinity: for ever) until an operation has ended; what became of it, or INCA_PENDING.
+// Waits at most so many seconds (infinity: for ever) until an operation has ended; what became of it, or INCA_STATUS_PENDING.
 //
 // # Safety
 //
@@ -157,7 +197,7 @@ void inca_free(struct inca_operation *operation);
 enum inca_status inca_allreduce(const struct inca_group *group,
                                 const void *input,
                                 void *output,
-                                uintptr_t count,
+                                size_t count,
                                 int32_t dtype,
                                 int32_t reduction,
                                 double timeout);
@@ -166,11 +206,11 @@ enum inca_status inca_allreduce(const struct inca_group *group,
 //
 // # Safety
 //
-// As `inca_allreduce`, until `inca_wait` has returned something else than INCA_PENDING.
+// As `inca_allreduce`, until `inca_wait` has returned something else than INCA_STATUS_PENDING.
 enum inca_status inca_start_allreduce(const struct inca_group *group,
                                       const void *input,
                                       void *output,
-                                      uintptr_t count,
+                                      size_t count,
                                       int32_t dtype,
                                       int32_t reduction,
                                       double timeout,
@@ -185,7 +225,7 @@ enum inca_status inca_start_allreduce(const struct inca_group *group,
 enum inca_status inca_reduce(const struct inca_group *group,
                              const void *input,
                              void *output,
-                             uintptr_t count,
+                             size_t count,
                              int32_t dtype,
                              int32_t reduction,
                              uint32_t root,
@@ -195,11 +235,11 @@ enum inca_status inca_reduce(const struct inca_group *group,
 //
 // # Safety
 //
-// As `inca_reduce`, until `inca_wait` has returned something else than INCA_PENDING.
+// As `inca_reduce`, until `inca_wait` has returned something else than INCA_STATUS_PENDING.
 enum inca_status inca_start_reduce(const struct inca_group *group,
                                    const void *input,
                                    void *output,
-                                   uintptr_t count,
+                                   size_t count,
                                    int32_t dtype,
                                    int32_t reduction,
                                    uint32_t root,
@@ -214,7 +254,7 @@ enum inca_status inca_start_reduce(const struct inca_group *group,
 // use it meanwhile.
 enum inca_status inca_broadcast(const struct inca_group *group,
                                 void *data,
-                                uintptr_t count,
+                                size_t count,
                                 int32_t dtype,
                                 uint32_t root,
                                 double timeout);
@@ -223,10 +263,10 @@ enum inca_status inca_broadcast(const struct inca_group *group,
 //
 // # Safety
 //
-// As `inca_broadcast`, until `inca_wait` has returned something else than INCA_PENDING.
+// As `inca_broadcast`, until `inca_wait` has returned something else than INCA_STATUS_PENDING.
 enum inca_status inca_start_broadcast(const struct inca_group *group,
                                       void *data,
-                                      uintptr_t count,
+                                      size_t count,
                                       int32_t dtype,
                                       uint32_t root,
                                       double timeout,
@@ -241,7 +281,7 @@ enum inca_status inca_start_broadcast(const struct inca_group *group,
 enum inca_status inca_allgather(const struct inca_group *group,
                                 const void *input,
                                 void *output,
-                                uintptr_t count,
+                                size_t count,
                                 int32_t dtype,
                                 double timeout);
 
@@ -249,11 +289,11 @@ enum inca_status inca_allgather(const struct inca_group *group,
 //
 // # Safety
 //
-// As `inca_allgather`, until `inca_wait` has returned something else than INCA_PENDING.
+// As `inca_allgather`, until `inca_wait` has returned something else than INCA_STATUS_PENDING.
 enum inca_status inca_start_allgather(const struct inca_group *group,
                                       const void *input,
                                       void *output,
-                                      uintptr_t count,
+                                      size_t count,
                                       int32_t dtype,
                                       double timeout,
                                       struct inca_operation **operation);
@@ -267,7 +307,7 @@ enum inca_status inca_start_allgather(const struct inca_group *group,
 enum inca_status inca_reduce_scatter(const struct inca_group *group,
                                      const void *input,
                                      void *output,
-                                     uintptr_t count,
+                                     size_t count,
                                      int32_t dtype,
                                      int32_t reduction,
                                      double timeout);
@@ -276,11 +316,11 @@ enum inca_status inca_reduce_scatter(const struct inca_group *group,
 //
 // # Safety
 //
-// As `inca_reduce_scatter`, until `inca_wait` has returned something else than INCA_PENDING.
+// As `inca_reduce_scatter`, until `inca_wait` has returned something else than INCA_STATUS_PENDING.
 enum inca_status inca_start_reduce_scatter(const struct inca_group *group,
                                            const void *input,
                                            void *output,
-                                           uintptr_t count,
+                                           size_t count,
                                            int32_t dtype,
                                            int32_t reduction,
                                            double timeout,
@@ -303,7 +343,7 @@ enum inca_status inca_barrier(const struct inca_group *group, double timeout);
 enum inca_status inca_alltoall(const struct inca_group *group,
                                const void *input,
                                void *output,
-                               uintptr_t count,
+                               size_t count,
                                int32_t dtype,
                                double timeout);
 
@@ -323,7 +363,7 @@ enum inca_status inca_connect_peers(const struct inca_group *group,
 // use it meanwhile.
 enum inca_status inca_send(const struct inca_group *group,
                            const void *data,
-                           uintptr_t count,
+                           size_t count,
                            int32_t dtype,
                            uint32_t to,
                            uint32_t tag,
@@ -337,7 +377,7 @@ enum inca_status inca_send(const struct inca_group *group,
 // use it meanwhile.
 enum inca_status inca_recv(const struct inca_group *group,
                            void *data,
-                           uintptr_t count,
+                           size_t count,
                            int32_t dtype,
                            uint32_t from,
                            uint32_t tag,

@@ -42,6 +42,10 @@ pub struct Options {
     pub ring: i32,
     /// Seconds to wait for the controller, the other ranks and the trees.
     pub timeout: f64,
+    /// The token that the controller wants; null: none.
+    pub token: *const c_char,
+    /// File of the certificates (PEM) that vouch for a controller at https://; null: none.
+    pub ca: *const c_char,
 }
 
 /// Fills in defaults: f32 sums in bfp16, 5 words, a minute to join.
@@ -65,6 +69,8 @@ pub unsafe extern "C" fn inca_options_init(options: *mut Options) {
         shrink: 0,
         ring: 0,
         timeout: 60.0,
+        token: std::ptr::null(),
+        ca: std::ptr::null(),
     };
     if !options.is_null() {
         // SAFETY: as demanded.
@@ -128,6 +134,8 @@ unsafe fn read(given: &Options) -> Result<JoinOptions, String> {
     options.fallback = if given.ring == 0 { Fallback::Error } else { Fallback::Ring };
     options.timeout =
         seconds(given.timeout).ok_or_else(|| format!("timeout {}: must be 0 or more", given.timeout))?;
+    options.access.token = text("token", given.token)?;
+    options.access.ca = text("ca", given.ca)?.map(Into::into);
     Ok(options)
 }
 

@@ -125,7 +125,7 @@ def parser() -> argparse.ArgumentParser:
     demo.add_argument("--steps", type=at_least_one, default=60, help="training steps (default: 60)")
 
     ddp = add_network_command(commands, "train-ddp", "PyTorch's DDP, gradients by inca and by gloo", run_train_ddp)
-    ddp.add_argument("--steps", type=at_least_one, default=40)
+    ddp.add_argument("--steps", type=at_least_one, default=60, help="training steps (default: 60)")
     ddp.add_argument("--json", action="store_true", help="print the report as JSON")
 
     formats = add_network_command(commands, "train-formats", "trains over every number format", run_train_formats)

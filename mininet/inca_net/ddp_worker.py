@@ -76,7 +76,7 @@ def main() -> None:
         )
         state = inca.torch.HookState(group)
         model.register_comm_hook(state, inca.torch.allreduce_hook)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     for step in range(options.steps):
         picked = share[torch.arange(step * BATCH, (step + 1) * BATCH) % len(share)]
         started = time.monotonic()

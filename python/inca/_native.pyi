@@ -45,6 +45,8 @@ class Communicator:
         window: int = 16,
         max_window: int = 256,
         seed: int = 1,
+        token: str | None = None,
+        ca: str | None = None,
     ) -> Communicator:
         """Joins a job: waits until all ranks are there and their trees are installed, at most `timeout` seconds.
 
@@ -55,6 +57,7 @@ class Communicator:
         on_failure    what becomes of the group when a rank dies: it ends for all, or shrinks
         fallback      what if there is no tree: an error, or a ring of the hosts over TCP
         window, max_window   packets in flight, at first and at most
+        token, ca     where the controller wants a token; the certificates (PEM) that vouch for an https:// one
 
         Job, world, format, chunk_words, on_failure and fallback must be the same on all ranks.
         """

@@ -110,14 +110,17 @@ impl Array {
     }
 }
 
+/// Memory, and whether it is written.
+type Use = (Range<usize>, bool);
+
 /// The memory that calls of one group are using.
 #[derive(Clone, Default)]
-pub(crate) struct InUse(Arc<Mutex<Vec<(Range<usize>, bool)>>>);
+pub(crate) struct InUse(Arc<Mutex<Vec<Use>>>);
 
 /// One call's part of it, until it is dropped.
 pub(crate) struct Claim {
     in_use: InUse,
-    claimed: Vec<(Range<usize>, bool)>,
+    claimed: Vec<Use>,
 }
 
 impl InUse {
@@ -130,7 +133,7 @@ impl InUse {
             .filter(|(bytes, _)| !bytes.is_empty())
             .collect();
         let mut in_use = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let clashes = |(a, a_writes): &(Range<usize>, bool)| {
+        let clashes = |(a, a_writes): &Use| {
             in_use.iter().any(|(b, b_writes)| (*a_writes || *b_writes) && a.start < b.end && b.start < a.end)
         };
         if claimed.iter().any(clashes) {

@@ -1,5 +1,6 @@
 //! A rank's membership in a job.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -144,7 +145,8 @@ impl Communicator {
     #[allow(clippy::too_many_arguments)]
     #[pyo3(signature = (
         controller, job, rank, world, *, group="", dtype="f32", op="sum", format=None, chunk_words=5, interface=None,
-        host_address=None, timeout=60.0, on_failure="abort", fallback="error", window=16, max_window=256, seed=1
+        host_address=None, timeout=60.0, on_failure="abort", fallback="error", window=16, max_window=256, seed=1,
+        token=None, ca=None
     ))]
     fn join(
         py: Python<'_>,
@@ -165,6 +167,8 @@ impl Communicator {
         window: usize,
         max_window: usize,
         seed: u64,
+        token: Option<String>,
+        ca: Option<PathBuf>,
     ) -> PyResult<Self> {
         let refuse = |message: String| errors::named(py, "JoinOptionsError", message);
         let mut options = JoinOptions::new(controller, job, rank, world);
@@ -190,6 +194,7 @@ impl Communicator {
         };
         (options.tuning.window.start, options.tuning.window.max) = (window, max_window);
         options.tuning.seed = seed;
+        (options.access.token, options.access.ca) = (token, ca);
         let joined = py.detach(|| inca_host_agent::Communicator::join(options));
         let joined = joined.map_err(|error| errors::join(py, &error))?;
         Ok(Self {

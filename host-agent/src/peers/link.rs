@@ -27,6 +27,8 @@ pub(crate) struct Peers {
     shared: Arc<Shared>,
     cards: BTreeMap<u32, Card>,
     outgoing: Mutex<HashMap<u32, Arc<Mutex<Option<TcpStream>>>>>,
+    /// Of the acceptor's socket.
+    listener: TcpListener,
     acceptor: Option<JoinHandle<()>>,
 }
 
@@ -75,7 +77,8 @@ impl Peers {
         random.map_err(failed("drawing a number"))?;
         let card = Card { address: SocketAddrV4::new(address, port), secret: u64::from_le_bytes(secret) };
         let shared = Arc::new(Shared::default());
-        let accepting = shared.clone();
+        let (accepting, kept) =
+            (shared.clone(), listener.try_clone().map_err(failed("duplicating a socket"))?);
         let acceptor = std::thread::Builder::new()
             .name(format!("inca peers {job}"))
             .spawn(move || accept(&listener, &accepting, card.secret))
@@ -87,6 +90,7 @@ impl Peers {
             shared,
             cards: BTreeMap::new(),
             outgoing: Mutex::default(),
+            listener: kept,
             acceptor: Some(acceptor),
         })
     }
@@ -247,7 +251,7 @@ impl Drop for Peers {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::SeqCst);
         // Wakes the acceptor.
-        let _ = TcpStream::connect_timeout(&SocketAddr::V4(self.card.address), GLANCE);
+        let _ = socket2::SockRef::from(&self.listener).shutdown(Shutdown::Both);
         if let Some(acceptor) = self.acceptor.take() {
             let _ = acceptor.join();
         }

@@ -93,3 +93,36 @@ fn s6_the_161_tensors_of_resnet_50() {
     start_all(&mut network, &tensors);
     run_exact(&mut network, &tensors, 100 * SECOND, "s6");
 }
+
+#[test]
+fn a_thousand_rounds_of_two_small_sums_are_never_swapped_whatever_the_skew() {
+    const WORLD: usize = 8;
+    const ROUNDS: usize = 1000;
+    let mut rng = Rng::new(9);
+    let mut plan = NetworkPlan::star(WORLD, Format::I32);
+    plan.links.jitter_us = 100;
+    let mut network = Network::new(plan);
+    let mut started = [0; WORLD];
+    while started.iter().any(|count| *count < 2 * ROUNDS) {
+        let rank = rng.below(WORLD as u64) as usize;
+        // Up to a few calls at once, then a pause.
+        for _ in 0..rng.below(4) {
+            if started[rank] < 2 * ROUNDS {
+                let (round, second) = (started[rank] / 2, started[rank] % 2);
+                network.start(rank, sum(), Tensor::I32(vec![(round * 2 + second) as i32; 3 - second]));
+                started[rank] += 1;
+            }
+        }
+        network.run(Duration::from_micros(rng.below(60)), |_| false);
+    }
+    network.run(100 * SECOND, |network| network.completed.iter().all(|done| done.len() == 2 * ROUNDS));
+    for completed in &mut network.completed {
+        completed.sort_by_key(|completion| completion.id);
+        assert_eq!(completed.len(), 2 * ROUNDS);
+        for (number, completion) in completed.iter().enumerate() {
+            assert_eq!(completion.result, Ok(()));
+            let right = vec![(WORLD * number) as i32; 3 - number % 2];
+            assert_eq!(i32s(&completion.buffer), right);
+        }
+    }
+}
