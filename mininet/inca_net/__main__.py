@@ -8,6 +8,7 @@ inca-net loss   --losses 0,0.1                          what loss on every link 
 inca-net recovery --workers 2,1                         what failures cost, on every switch there is
 inca-net demo                                           trains on eight workers, sweeps sizes, counts bytes
 inca-net train-formats                                  trains over every number format, plots the curves
+inca-net collectives                                    bytes on host links of each collective, and the least
 inca-net train-ddp --rate 50                            PyTorch's DDP with gradients by inca, then by gloo
 inca-net doctor                                         what this machine can and can't do
 """
@@ -123,6 +124,10 @@ def parser() -> argparse.ArgumentParser:
 
     demo = add_network_command(commands, "demo", "trains on eight workers, sweeps sizes, counts bytes", run_demo)
     demo.add_argument("--steps", type=at_least_one, default=60, help="training steps (default: 60)")
+
+    each = add_network_command(commands, "collectives", "bytes on host links of each collective", run_collectives)
+    each.add_argument("--bytes", type=at_least_one, default=1 << 18, help="of a tensor (default: 262144)")
+    each.add_argument("--json", action="store_true", help="print the report as JSON")
 
     ddp = add_network_command(commands, "train-ddp", "PyTorch's DDP, gradients by inca and by gloo", run_train_ddp)
     ddp.add_argument("--steps", type=at_least_one, default=60, help="training steps (default: 60)")
@@ -408,6 +413,14 @@ def run_train_formats(arguments: argparse.Namespace) -> int:
 
     network = requested_network(arguments, "2,2")
     return emulate(arguments, network, lambda emulation: run(emulation, arguments.steps, arguments.json))
+
+
+def run_collectives(arguments: argparse.Namespace) -> int:
+    """collectives: see collectives.py."""
+    from .collectives import run
+
+    network = requested_network(arguments, "2,2")
+    return emulate(arguments, network, lambda emulation: run(emulation, arguments.bytes, arguments.json))
 
 
 def run_train_ddp(arguments: argparse.Namespace) -> int:

@@ -162,13 +162,13 @@ def absent(ranks: Ranks) -> Report:
         if ranks.rank == 0:
             started = time.monotonic()
             try:
-                group.allreduce(np.ones(10, np.int32), timeout=1.0)
+                group.allreduce(np.ones(10, np.int32), timeout=0.6)
                 raised, missing = "nothing", []
             except inca.DeadlineExceeded as error:
                 raised, missing = type(error).__name__, error.missing_ranks
             spent = time.monotonic() - started
         else:
-            time.sleep(3.0)
+            time.sleep(2.0)
             raised, missing, spent = kind_of(lambda: group.allreduce(np.ones(10, np.int32), timeout=20.0)), [], 1.0
     with ranks.join("cancelled", dtype="i32") as group:
         if ranks.rank == 0:

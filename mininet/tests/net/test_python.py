@@ -79,7 +79,7 @@ def test_ranks_that_differ_all_get_the_same_kind_of_error(network: Emulation) ->
 def test_a_deadline_names_who_is_missing_and_a_cancelled_call_ends(network: Emulation) -> None:
     first, *others = run(network, "absent")
     assert first["raised"] == "DeadlineExceeded"
-    assert 0.9 < first["spent"] < 10
+    assert 0.5 < first["spent"] < 10
     assert set(first["missing"]) <= {1, 2, 3}
     assert first["cancelled"] == "Cancelled"
     for report in others:
