@@ -12,7 +12,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build p4 test test-unit test-property test-golden test-diff test-net test-loss test-numbers lint fmt demo train-formats train-ddp perf \
-        check up doctor conformance python bench-codec bench-loss bench-recovery bench-dataplane fuzz clean
+        check up doctor conformance python bench-codec bench-collectives bench-loss bench-recovery bench-controller bench-dataplane fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -102,6 +102,9 @@ up: build ## a network and Mininet's command line
 doctor: ## what this machine can and can't do
 	@$(INCANET) doctor
 
+bench-collectives: build ## bytes on the hosts' links of each collective, beside the least there must be
+	@$(INCANET) collectives $(ARGS)
+
 bench-loss: build ## goodput at 0 and at 10 % loss on every link, on both switches, every element compared
 	@$(INCANET) loss $(ARGS)
 
@@ -117,6 +120,9 @@ python: $(MATURIN) ## build the Python package's wheel into target/wheels (pip i
 
 bench-codec: ## speed of the codec beside memcpy (--help, --json)
 	@cargo bench -q -p inca-wire --bench codec -- $(ARGS)
+
+bench-controller: ## time to find 20 switches and 64 hosts, and to install the trees of 8 jobs (root)
+	@cargo bench -q -p inca-controller --bench controller -- $(ARGS)
 
 bench-dataplane: ## measure the P4 program's packet rates (see bench/)
 	cargo run --release -p inca-bench --bin bench-dataplane -- $(ARGS)

@@ -56,6 +56,8 @@ pub struct Inventory {
     pub standby: bool,
     /// Who may do what, and how that is kept secret.
     pub security: SecuritySettings,
+    /// What one tenant may have.
+    pub limits: Limits,
     /// Another compiled program than the built-in one.
     pub pipeline: Option<PipelinePaths>,
 }
@@ -121,6 +123,15 @@ pub struct FailureSettings {
     pub report_timeout: Duration,
     /// How long a group waits for a topology that has a tree for it.
     pub patience: Duration,
+}
+
+/// What one tenant may have at a time; jobs without a tenant count together. 0: as much as there is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Groups that are open.
+    pub groups_per_tenant: u32,
+    /// Slots of any one switch.
+    pub slots_per_tenant: u32,
 }
 
 /// Who may do what, and how that is kept secret. Nothing is set by default: the API listens on loopback then.

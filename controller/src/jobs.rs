@@ -27,7 +27,7 @@ use inca_p4runtime::northbound::{self, join_event::Event as JoinEvent};
 use thiserror::Error;
 
 use crate::graph::{DeviceId, Graph};
-use crate::inventory::{FailureSettings, Inventory, TreeSettings};
+use crate::inventory::{FailureSettings, Inventory, Limits, TreeSettings};
 use crate::program::Entry;
 use crate::routing::Addresses;
 
@@ -122,6 +122,7 @@ pub enum LeaveError {
 pub struct Jobs {
     settings: TreeSettings,
     failure: FailureSettings,
+    limits: Limits,
     addresses: Addresses,
     names: BTreeMap<DeviceId, String>,
     graph: Graph,
@@ -215,6 +216,7 @@ impl Jobs {
         Self {
             settings: inventory.trees,
             failure: inventory.failure,
+            limits: inventory.limits,
             addresses: Addresses::of(inventory),
             names: switches.clone().map(|switch| (switch.device_id, switch.name.clone())).collect(),
             graph: Graph::default(),
@@ -269,13 +271,17 @@ impl Jobs {
                 let is_over = matches!(current.phase, Phase::Draining { .. })
                     && current.members.get(&joining.rank).is_none_or(|member| !member.is_here);
                 if is_over {
+                    self.may_open(&joining.name)?;
                     self.open(now, &joining)
                 } else {
                     current.admits(&joining)?;
                     job
                 }
             }
-            None => self.open(now, &joining),
+            None => {
+                self.may_open(&joining.name)?;
+                self.open(now, &joining)
+            }
         };
         tracing::info!(name = %joining.name, rank = joining.rank, world = joining.terms.world, address = %joining.address, "rank joined");
         let detail = format!("of {}, from {}", joining.terms.world, joining.address);
@@ -295,6 +301,20 @@ impl Jobs {
         }
         self.advance(now, job, true, &mut actions);
         Ok(actions)
+    }
+
+    /// Whether its tenant may have one more group.
+    fn may_open(&self, name: &GroupName) -> Result<(), JoinError> {
+        let limit = self.limits.groups_per_tenant as usize;
+        let is_same = |job: &&Job| {
+            job.name.tenant() == name.tenant()
+                && !matches!(job.phase, Phase::Closing { .. } | Phase::Draining { .. })
+        };
+        let open = self.jobs.values().filter(is_same).count();
+        if limit == 0 || open < limit {
+            return Ok(());
+        }
+        Err(JoinError::Groups { name: name.clone(), tenant: name.tenant().to_owned(), open, limit })
     }
 
     fn open(&mut self, now: Instant, joining: &Joining) -> JobId {
@@ -615,8 +635,9 @@ impl Jobs {
 
     /// Plans trees and takes what they need; the group is being installed then.
     fn plan(&mut self, id: JobId, generation: u32) -> Result<Vec<(DeviceId, Vec<Entry>)>, PlanError> {
-        let Some(job) = self.jobs.get_mut(&id) else { return Err(PlanError::Gone) };
+        let Some(job) = self.jobs.get(&id) else { return Err(PlanError::Gone) };
         let mut plan = Plan::new(job, &self.graph, &self.settings)?;
+        self.has_share(job.name.tenant(), Some(id), &plan)?;
         plan.take(&mut self.pools, &mut self.next_tree_id, |id| {
             self.jobs.values().filter_map(|job| job.plan.as_ref()).any(|plan| plan.has_tree(id))
         })?;
@@ -629,6 +650,30 @@ impl Jobs {
         let detail = format!("generation {generation}, {} switches", nodes.len());
         self.notes.push(Note::new(&job.name, Happening::GroupInstalling, detail));
         Ok(nodes)
+    }
+
+    /// Whether the slots of a plan are within what its tenant may have of each switch.
+    fn has_share(&self, tenant: &str, except: Option<JobId>, plan: &Plan) -> Result<(), PlanError> {
+        let limit = self.limits.slots_per_tenant;
+        if limit == 0 {
+            return Ok(());
+        }
+        let is_other = |(id, job): &(&JobId, &Job)| Some(**id) != except && job.name.tenant() == tenant;
+        let others = self.jobs.iter().filter(is_other);
+        let plans = others.filter_map(|(_, job)| job.plan.as_ref());
+        let mut used: BTreeMap<DeviceId, u32> = BTreeMap::new();
+        for (device, need) in plans.flat_map(Plan::needs) {
+            *used.entry(device).or_default() += need.slots;
+        }
+        for (device, need) in plan.needs() {
+            let used = used.entry(device).or_default();
+            if *used + need.slots > limit {
+                let tenant = tenant.to_owned();
+                return Err(PlanError::Share { device, tenant, needed: need.slots, used: *used, limit });
+            }
+            *used += need.slots;
+        }
+        Ok(())
     }
 
     fn name(&self, device: DeviceId) -> String {

@@ -23,4 +23,6 @@ pub mod program;
 pub mod routing;
 pub mod store;
 pub mod switch;
+#[cfg(test)]
+mod topologies;
 pub mod tree;

@@ -40,6 +40,8 @@ use tracing_subscriber::EnvFilter;
   failure: {attach_grace_ms: 500, report_timeout_ms: 2000, patience_ms: 8000}
   # Remembers groups and topology for the next controller; default: none.
   # store: controller.redb
+  # What one tenant may have at a time: groups, and slots of any one switch; default 0: no limit.
+  # limits: {groups_per_tenant: 8, slots_per_tenant: 1024}
   # Tokens, TLS, who changed what: docs/security.md; default: none of it.
   # security: {tokens: tokens.yaml, audit: audit.jsonl}
   # Instead of the program built in:

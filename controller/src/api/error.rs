@@ -69,7 +69,7 @@ impl Kind {
             Self::State => (Code::FailedPrecondition, StatusCode::CONFLICT, "Not in this state"),
             Self::Unauthenticated => (Code::Unauthenticated, StatusCode::UNAUTHORIZED, "Not authenticated"),
             Self::Forbidden => (Code::PermissionDenied, StatusCode::FORBIDDEN, "Not allowed"),
-            Self::TooMany => (Code::ResourceExhausted, StatusCode::TOO_MANY_REQUESTS, "Too many calls"),
+            Self::TooMany => (Code::ResourceExhausted, StatusCode::TOO_MANY_REQUESTS, "Limit reached"),
             Self::Unavailable => (Code::Unavailable, StatusCode::SERVICE_UNAVAILABLE, "Not available"),
         }
     }
@@ -99,6 +99,7 @@ impl ApiError {
 const fn join(error: &JoinError) -> Kind {
     match error {
         JoinError::Standby => Kind::Unavailable,
+        JoinError::Groups { .. } => Kind::TooMany,
         JoinError::Field { .. } | JoinError::Mtu { .. } => Kind::Invalid,
         JoinError::Terms { .. } | JoinError::RankLost { .. } => Kind::State,
         JoinError::NoMember { .. } => Kind::NotFound,

@@ -27,6 +27,8 @@ pub(super) struct File {
     pub(super) pipeline: Option<Pipeline>,
     #[serde(default)]
     pub(super) security: Security,
+    #[serde(default)]
+    pub(super) limits: Limits,
     pub(super) store: Option<std::path::PathBuf>,
 }
 
@@ -80,6 +82,13 @@ pub(super) struct Failure {
 pub(super) struct Pipeline {
     pub(super) json: PathBuf,
     pub(super) p4info: PathBuf,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Limits {
+    pub(super) groups_per_tenant: Option<Spanned<u64>>,
+    pub(super) slots_per_tenant: Option<Spanned<u64>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

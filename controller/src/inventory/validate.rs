@@ -8,10 +8,10 @@ use std::time::Duration;
 use inca_p4runtime::Access;
 use serde_yaml::{Location, Spanned};
 
-use super::file::{Discovery, Failure, File, Host, P4Runtime, Security, Switch, Tls, Trees};
+use super::file::{self, Discovery, Failure, File, Host, P4Runtime, Security, Switch, Tls, Trees};
 use super::{
-    DiscoverySettings, FailureSettings, HostSpec, Inventory, InventoryError, MAX_NAME_LEN, PipelinePaths,
-    SecuritySettings, SwitchSpec, TreeSettings,
+    DiscoverySettings, FailureSettings, HostSpec, Inventory, InventoryError, Limits, MAX_NAME_LEN,
+    PipelinePaths, SecuritySettings, SwitchSpec, TreeSettings,
 };
 use crate::api::TlsFiles;
 use crate::program::{CPU_PORT, SLOTS};
@@ -60,6 +60,7 @@ pub(super) fn validate(path: &str, file: File) -> Result<Inventory, InventoryErr
         store: file.store,
         standby: false,
         security: place.security(file.security)?,
+        limits: place.limits(&file.limits)?,
         pipeline: file.pipeline.map(|files| PipelinePaths { json: files.json, p4info: files.p4info }),
     })
 }
@@ -184,6 +185,15 @@ impl Place<'_> {
             port,
             format!("port {}: must be 1 to {MAX_PORT} ({CPU_PORT} is the switch's CPU port)", port.value),
         ))
+    }
+
+    fn limits(&self, limits: &file::Limits) -> Result<Limits, InventoryError> {
+        let groups = limits.groups_per_tenant.as_ref();
+        let slots = limits.slots_per_tenant.as_ref();
+        Ok(Limits {
+            groups_per_tenant: self.number(groups, "limits.groups_per_tenant", 0, 0, 1_000_000)? as u32,
+            slots_per_tenant: self.number(slots, "limits.slots_per_tenant", 0, 0, SLOTS.into())? as u32,
+        })
     }
 
     fn security(&self, security: Security) -> Result<SecuritySettings, InventoryError> {

@@ -19,6 +19,13 @@ pub struct GroupName {
     pub group: String,
 }
 
+impl GroupName {
+    /// Whose job it is; empty: nobody's in particular.
+    pub fn tenant(&self) -> &str {
+        self.job.split_once('/').map_or("", |(tenant, _)| tenant)
+    }
+}
+
 impl std::fmt::Display for GroupName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.group.as_str() {
@@ -109,6 +116,18 @@ pub enum JoinError {
         address: Ipv4Addr,
         /// The group's.
         agreed: String,
+    },
+    /// The tenant has as many groups as it may.
+    #[error("{name}: the tenant {tenant:?} has {open} groups open, and may have {limit}: end one first")]
+    Groups {
+        /// The group.
+        name: GroupName,
+        /// The tenant; empty: jobs without one.
+        tenant: String,
+        /// Groups it has.
+        open: usize,
+        /// Groups it may have.
+        limit: usize,
     },
     /// This controller is not the one to ask.
     #[error("this controller stands by: another one is in charge")]

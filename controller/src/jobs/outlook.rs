@@ -57,10 +57,11 @@ impl Jobs {
         let mut plan = Plan::new(&job, &self.graph, &self.settings)
             .map_err(|error| OutlookError::NoTree(self.describe(&error)))?;
         let mut next_tree_id = self.next_tree_id;
-        let refusal = plan.take(&mut self.pools.clone(), &mut next_tree_id, |id| {
+        let share = self.has_share(job.name.tenant(), None, &plan);
+        let taken = plan.take(&mut self.pools.clone(), &mut next_tree_id, |id| {
             self.jobs.values().filter_map(|job| job.plan.as_ref()).any(|plan| plan.has_tree(id))
         });
-        let refusal = refusal.err().map(|error| self.describe(&error)).unwrap_or_default();
+        let refusal = share.and(taken).err().map(|error| self.describe(&error)).unwrap_or_default();
         Ok(self.answer(&job, &plan, request.elements, false, refusal))
     }
 

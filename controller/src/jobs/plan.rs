@@ -42,6 +42,14 @@ pub(super) enum PlanError {
         device: DeviceId,
         exhausted: Exhausted,
     },
+    /// The tenant has its share of a switch already.
+    Share {
+        device: DeviceId,
+        tenant: String,
+        needed: u32,
+        used: u32,
+        limit: u32,
+    },
     NoTreeId,
     /// The group has ended meanwhile.
     Gone,
@@ -65,6 +73,10 @@ impl PlanError {
             Self::NoRoom { device, exhausted } => {
                 format!("{} has no room for the group: {exhausted}", name(*device))
             }
+            Self::Share { device, tenant, needed, used, limit } => format!(
+                "{}: {needed} slots are needed, the tenant {tenant:?} uses {used} there and may use {limit}",
+                name(*device)
+            ),
             Self::NoTreeId => "all tree ids are in use".to_owned(),
             Self::Gone => "the group has ended".to_owned(),
         }

@@ -582,3 +582,32 @@ fn keys(nodes: &[(DeviceId, Vec<Entry>)]) -> BTreeSet<String> {
     };
     nodes.iter().flat_map(|(device, entries)| entries.iter().map(move |entry| key(*device, entry))).collect()
 }
+
+#[test]
+fn tenants_have_limits_of_groups_and_of_slots() {
+    let text = format!("{INVENTORY}limits: {{groups_per_tenant: 2, slots_per_tenant: 100}}\n");
+    let inventory = Inventory::from_text("test", &text).unwrap();
+    let mut run = Run::new(full());
+    run.jobs = Jobs::new(&inventory, 1000);
+    run.jobs.topology(run.now, full());
+    let joining = |job: &str| {
+        let mut joining = request(0, 1);
+        joining.job = job.to_owned();
+        joining
+    };
+    run.join(&joining("a/one")).unwrap();
+    // 64 of 100 slots are taken: no room for 64 more, though the switch has 4096. Another tenant has a share of its own.
+    let second = run.join(&joining("a/two")).unwrap();
+    let Some(JoinEvent::Closed(closed)) = run.told[&second].last() else { panic!("{:?}", run.told[&second]) };
+    let expected = "leaf1: 64 slots are needed, the tenant \"a\" uses 64 there and may use 100";
+    assert_eq!(closed.reason, expected);
+    run.join(&joining("b/one")).unwrap();
+    run.join(&joining("one")).unwrap();
+    assert_eq!(run.jobs.slots(1).0, 3 * 64);
+    // Two groups that wait for ranks, then no third.
+    for job in ["c/one", "c/two"] {
+        run.join(&northbound::JoinRequest { world_size: 2, ..joining(job) }).unwrap();
+    }
+    let refused = run.join(&joining("c/three")).unwrap_err().to_string();
+    assert!(refused.contains("the tenant \"c\" has 2 groups open, and may have 2"), "{refused}");
+}
