@@ -67,7 +67,7 @@ pub unsafe extern "C" fn inca_free(operation: *mut Operation) {
     // SAFETY: as demanded, it is a box of ours.
     let operation = unsafe { Box::from_raw(operation) };
     if let State::Running(handle) = &*operation.0.lock().unwrap_or_else(PoisonError::into_inner) {
-        handle.cancel();
+        handle.canceller().cancel();
     }
     let _ = operation.wait(None);
 }

@@ -27,11 +27,14 @@ use crate::transport::{
 
 pub use control::Joined;
 pub use error::{JoinError, LeaveError};
-pub use handle::{OperationHandle, RawHandle};
+pub use handle::{Canceller, OperationHandle, RawHandle};
 pub use options::{Fallback, JoinOptions, OnFailure};
 pub use split::SplitError;
 
 use control::Control;
+
+/// A hundred years.
+const LONGEST_JOIN: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// A call on memory of the caller.
 #[derive(Debug, Clone, Copy)]
@@ -79,6 +82,8 @@ impl Communicator {
     /// Blocks for at most [`JoinOptions::timeout`].
     pub fn join(mut options: JoinOptions) -> Result<Self, JoinError> {
         options.check()?;
+        // Beyond the clock's range it would have no end.
+        options.timeout = options.timeout.min(LONGEST_JOIN);
         let interface = DataInterface::find(options.host_address, options.interface.as_deref())?;
         interface.check_chunk(options.chunk_words)?;
         let socket = transport::bind(interface.address)

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use inca_host_agent::CollectiveError;
-use inca_host_agent::communicator::RawHandle;
+use inca_host_agent::communicator::{Canceller, RawHandle};
 use pyo3::prelude::*;
 
 use crate::errors;
@@ -16,6 +16,7 @@ const SIGNALS: Duration = Duration::from_millis(100);
 #[pyclass(frozen, module = "inca")]
 pub(crate) struct Handle {
     state: Mutex<State>,
+    canceller: Canceller,
 }
 
 enum State {
@@ -27,7 +28,7 @@ enum State {
 
 impl Handle {
     pub(crate) fn new(handle: RawHandle) -> Self {
-        Self { state: Mutex::new(State::Running(handle)) }
+        Self { canceller: handle.canceller(), state: Mutex::new(State::Running(handle)) }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -109,8 +110,6 @@ impl Handle {
 
     /// Gives it up. The other ranks can't finish it either: the group ends for all.
     fn cancel(&self) {
-        if let State::Running(handle) = &*self.state() {
-            handle.cancel();
-        }
+        self.canceller.cancel();
     }
 }

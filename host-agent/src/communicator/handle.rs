@@ -70,9 +70,23 @@ impl RawHandle {
         Some((ended.result, ended.keeper))
     }
 
-    /// Gives the operation up. The other ranks can't finish it either, so this ends the generation for all of them.
+    /// What gives the operation up while another thread waits for it.
+    pub fn canceller(&self) -> Canceller {
+        Canceller { token: self.call.token, driver: self.call.driver.clone() }
+    }
+}
+
+/// Gives an operation up.
+#[derive(Debug, Clone)]
+pub struct Canceller {
+    token: u64,
+    driver: Engine,
+}
+
+impl Canceller {
+    /// Gives it up, if it has not ended. The other ranks can't finish it either, so this ends the generation for all of them.
     pub fn cancel(&self) {
-        self.call.driver.cancel(self.call.token);
+        self.driver.cancel(self.token);
     }
 }
 
