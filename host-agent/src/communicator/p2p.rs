@@ -60,7 +60,7 @@ impl Communicator {
     /// Exchanges parts: input and output have one for each rank, of one length; part j of rank i's input becomes part i of rank j's
     /// output. Must not be called while other operations of the group are started.
     ///
-    /// Atomic: the ranks agree on type and length before, and on success after the exchange.
+    /// Atomic: the ranks agree on type and length before, and on success after the exchange; the output is written only then.
     pub fn alltoall(
         &self,
         input: TensorRef<'_>,
@@ -85,7 +85,7 @@ impl Communicator {
         // SAFETY: the operation reads and writes nothing: it is about the length.
         let claim = unsafe { LentTensor::new((input.as_ptr(), elements), (NOWHERE, 0), dtype) };
         self.wait(claim, spec(Collective::Alltoall, ReduceOp::Sum, deadline))?;
-        let result = self.exchange(&input, &mut output, &members, deadline);
+        let result = self.exchange(&input, &members, deadline);
         let verdicts = self.gather_bytes(&[u8::from(result.is_err())], deadline)?;
         let ranks: Vec<u32> = verdicts
             .iter()
@@ -94,7 +94,10 @@ impl Communicator {
             .map(|(_, rank)| *rank)
             .collect();
         match (ranks.is_empty(), result) {
-            (true, Ok(())) => Ok(()),
+            (true, Ok(parts)) => {
+                output.read_le_bytes(&parts);
+                Ok(())
+            }
             (_, result) => {
                 let own = result.err().map(|error| error.to_string());
                 Err(PeerError::Exchange { job: job(), ranks, own }.into())
@@ -102,13 +105,13 @@ impl Communicator {
         }
     }
 
+    /// All parts that are for this rank, one behind the other.
     fn exchange(
         &self,
         input: &TensorRef<'_>,
-        output: &mut TensorMut<'_>,
         members: &[u32],
         deadline: Duration,
-    ) -> Result<(), PeerError> {
+    ) -> Result<Vec<u8>, PeerError> {
         let peers = self.peers()?;
         let number = self.exchanges.fetch_add(1, Ordering::Relaxed);
         let world = members.len();
@@ -116,29 +119,31 @@ impl Communicator {
         let place = members.iter().position(|rank| *rank == self.rank()).unwrap_or(0);
         let closed = || self.closed();
         let limit = Limit::new(deadline, &closed);
-        let part_of = |place: usize| place * part..(place + 1) * part;
-        let mut bytes = Vec::new();
-        input.slice(part_of(place)).write_le_bytes(&mut bytes);
-        reborrow(output).slice(part_of(place)).read_le_bytes(&bytes);
+        let part_of = |place: usize| input.slice(place * part..(place + 1) * part);
+        let mut parts = vec![Vec::new(); world];
+        part_of(place).write_le_bytes(&mut parts[place]);
         std::thread::scope(|scope| {
             // In step k everyone sends to the k-th rank after it, and hears from the k-th before: no link has two to carry.
             let sending = scope.spawn(|| {
                 (1..world).try_for_each(|step| {
                     let to = (place + step) % world;
-                    peers.send(members[to], (Kind::Part, number), &input.slice(part_of(to)), limit)
+                    peers.send(members[to], (Kind::Part, number), &part_of(to), limit)
                 })
             });
             let received = (1..world).try_for_each(|step| {
                 let from = (place + world - step) % world;
-                let output = reborrow(output).slice(part_of(from));
-                peers.receive(members[from], (Kind::Part, number), output, limit)
+                let mut given = Tensor::zeros(input.dtype(), part);
+                peers.receive(members[from], (Kind::Part, number), given.view_mut(), limit)?;
+                given.view().write_le_bytes(&mut parts[from]);
+                Ok(())
             });
             let sent = sending.join().unwrap_or_else(|_| {
                 let (job, what) = (self.joined.config.job.clone(), "sending parts");
                 Err(PeerError::System { job, what, reason: "its thread has ended".to_owned() })
             });
             received.and(sent)
-        })
+        })?;
+        Ok(parts.concat())
     }
 
     /// All ranks' bytes, which are as many at each, in order.
@@ -153,12 +158,4 @@ impl Communicator {
             _ => Ok(Vec::new()),
         }
     }
-}
-
-/// The same elements, for a while.
-fn reborrow<'a>(tensor: &'a mut TensorMut<'_>) -> TensorMut<'a> {
-    let (elements, dtype) = (tensor.as_ref().len(), tensor.as_ref().dtype());
-    let pointer = tensor.as_mut_ptr();
-    // SAFETY: the elements of a tensor that is borrowed exclusively for as long.
-    unsafe { TensorMut::from_raw(pointer, elements, dtype) }
 }
