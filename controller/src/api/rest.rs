@@ -68,7 +68,9 @@ pub(super) fn router() -> (axum::Router<Core>, utoipa::openapi::OpenApi) {
         scheme.description(Some("Where the controller has a token file; without one no token is needed"));
     let components = document.components.get_or_insert_default();
     components.add_security_scheme("token", SecurityScheme::Http(scheme.build()));
-    document.security = Some(vec![SecurityRequirement::new("token", Vec::<String>::new())]);
+    // Either none is needed, or this one.
+    let token = SecurityRequirement::new("token", Vec::<String>::new());
+    document.security = Some(vec![SecurityRequirement::default(), token]);
     (router, document)
 }
 
