@@ -102,6 +102,8 @@ MUTANTS = (
         "        hdr.ipv4.ttl                  = RESULT_TTL;\n",
         "",
     ),
+    Mutant("a host may speak for a switch", "forwarding.p4", "if (!link.apply().hit)", "if (false)"),
+    Mutant("one plane goes up twice", "egress.p4", "accumulator_high.read(", "accumulator_low.read("),
     Mutant("forwarding forgets the carry", "forwarding.p4", "hdr.ipv4.checksum < 0x0100", "hdr.ipv4.checksum < 0"),
 )
 

@@ -150,6 +150,8 @@ fn input(args: &AllreduceArgs, dtype: Dtype) -> Result<(Tensor, Layout), Failure
         }
         (None, None) => return Err(Failure::Usage("give one of --count, --bytes and --input".to_owned())),
     };
+    let bytes = (count as u64).saturating_mul(dtype.bytes_for(2) as u64) / 2;
+    data::check_room(if args.count.is_some() { "--count" } else { "--bytes" }, bytes)?;
     let rank = args.join.rank;
     let tensor = data::generate(dtype, args.operation.seed, rank, args.join.world.max(1), 0..count);
     Ok((tensor, Layout::flat(count)))

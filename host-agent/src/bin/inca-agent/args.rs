@@ -121,11 +121,11 @@ pub(crate) struct JoinArgs {
     #[arg(long, value_enum, default_value_t = OnFailureArg::Abort)]
     pub(crate) on_failure: OnFailureArg,
     /// Slots in flight at first; a loss halves them
-    #[arg(long, default_value_t = 16, value_name = "SLOTS")]
-    pub(crate) window: usize,
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=4096), value_name = "SLOTS")]
+    pub(crate) window: u16,
     /// Slots in flight at most; the trees' slots bound it too
-    #[arg(long, default_value_t = 256, value_name = "SLOTS")]
-    pub(crate) max_window: usize,
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=4096), value_name = "SLOTS")]
+    pub(crate) max_window: u16,
 }
 
 /// What to reduce.
@@ -321,8 +321,8 @@ impl JoinArgs {
             OnFailureArg::Abort => OnFailure::Abort,
             OnFailureArg::Shrink => OnFailure::Shrink,
         };
-        options.tuning.window.start = self.window;
-        options.tuning.window.max = self.max_window;
+        options.tuning.window.start = self.window.into();
+        options.tuning.window.max = self.max_window.into();
         options.tuning.seed = seed;
         Ok(options)
     }

@@ -54,6 +54,23 @@ pub(crate) fn generate(dtype: Dtype, seed: u64, rank: u32, world: u32, range: Ra
     }
 }
 
+/// Refuses a tensor that this machine has no memory for: an allocation that fails would end the process without a word.
+pub(crate) fn check_room(option: &str, bytes: u64) -> Result<(), Failure> {
+    let memory = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total_memory(&text));
+    match memory {
+        Some(memory) if bytes > memory => Err(Failure::Usage(format!(
+            "{option}: a tensor of {bytes} bytes, this machine has {memory} bytes of memory"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Bytes of memory, from Linux's `/proc/meminfo`.
+fn total_memory(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
 /// How a tensor lies in a file of NumPy's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Layout {
@@ -207,6 +224,18 @@ mod tests {
             assert_ne!(generate(dtype, 7, 0, 3, 0..100), generate(dtype, 7, 1, 3, 0..100));
             assert_ne!(generate(dtype, 7, 0, 3, 0..100), generate(dtype, 8, 0, 3, 0..100));
         }
+    }
+
+    #[test]
+    fn tensors_beyond_memory_are_refused() {
+        assert_eq!(total_memory("MemFree: 1 kB\nMemTotal:       16 kB\n"), Some(16 << 10));
+        assert_eq!(total_memory("MemTotal: many kB\n"), None);
+        assert!(check_room("--bytes", 1 << 20).is_ok());
+        let error = check_room("--bytes", u64::MAX).unwrap_err().to_string();
+        assert!(
+            error.starts_with("--bytes: a tensor of 18446744073709551615 bytes, this machine has "),
+            "{error}"
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::Failure;
 use crate::args::{CheckArg, CollectiveArg, PerfArgs, SchemeArgs};
 use crate::check::{self, Group};
+use crate::data;
 use crate::report::{self, Counters, megabytes_per_second};
 
 #[derive(Debug, Serialize)]
@@ -105,6 +106,7 @@ fn sizes(args: &PerfArgs) -> Result<Vec<u64>, Failure> {
     if least > most {
         return Err(Failure::Usage(format!("-b {least} is above -e {most}")));
     }
+    data::check_room("-e", most)?;
     if args.collective == CollectiveArg::Barrier {
         return Ok(vec![0]);
     }
