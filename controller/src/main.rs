@@ -19,8 +19,8 @@ use tracing_subscriber::EnvFilter;
 /// routes ordinary traffic, and gives jobs their reduction trees. Agents and operators reach it over gRPC (proto/inca/v1), people and scripts over REST at the same address
 /// (http://ADDRESS/docs) or with the command `inca`.
 ///
-/// It runs until it is interrupted (Ctrl-C, SIGTERM) and may be restarted at any time: ordinary traffic goes on meanwhile, jobs
-/// end with an error at all their ranks.
+/// It runs until it is interrupted (Ctrl-C, SIGTERM) and may be restarted at any time: ordinary traffic and sums go on meanwhile. With
+/// --store the next one takes over running groups; without, they end with an error at all their ranks.
 #[derive(Debug, Parser)]
 #[command(
     version,

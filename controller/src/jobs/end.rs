@@ -1,5 +1,6 @@
 //! The end of a group: ordered, or for a reason; told to every rank; and what it had given back.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use inca_p4runtime::northbound::{self, join_event::Event as JoinEvent};
@@ -53,7 +54,9 @@ impl Jobs {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         tracing::info!(name = %job.name, generation = job.generation, reason, "group is closed");
         self.notes.push(Note::new(&job.name, Happening::GroupClosed, reason.clone()));
-        let missing_ranks: Vec<u32> = missing.iter().copied().map(u32::from).collect();
+        // Each tree has its own word of who is missing.
+        let missing: BTreeSet<u16> = missing.into_iter().collect();
+        let missing_ranks: Vec<u32> = missing.into_iter().map(u32::from).collect();
         let mut end = attach::End::of(job);
         for (rank, member) in job.members.iter().filter(|(_, member)| member.is_here) {
             let (reason, missing_ranks) = (reason.clone(), missing_ranks.clone());

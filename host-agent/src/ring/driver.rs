@@ -419,13 +419,14 @@ impl Driver {
                 shared.closed = self.ring.closed().cloned();
             }
         }
-        while let Some(Completion { buffer, result, .. }) = self.ring.poll_completion() {
-            buffer.finish(result.map_err(CollectiveError::from));
-        }
+        // Before the callers hear of it: one that leaves at once must not be taken for one that left in good order.
         if let Some(closed) = self.ring.closed()
             && let Some(on_closed) = self.on_closed.take()
         {
             on_closed(closed);
+        }
+        while let Some(Completion { buffer, result, .. }) = self.ring.poll_completion() {
+            buffer.finish(result.map_err(CollectiveError::from));
         }
     }
 

@@ -393,16 +393,17 @@ impl Driver {
                 shared.closed = self.endpoint.closed().cloned();
             }
         }
+        // Before the callers hear of it: one that leaves at once must not be taken for one that left in good order.
+        if let Some(closed) = self.endpoint.closed()
+            && let Some(on_closed) = self.on_closed.take()
+        {
+            on_closed(closed, self.endpoint.account());
+        }
         while let Some(Completion { buffer, result, parts, .. }) = self.endpoint.poll_completion() {
             if result.is_ok() {
                 self.shared.lock().unwrap_or_else(PoisonError::into_inner).parts = parts;
             }
             buffer.finish(result.map_err(CollectiveError::from));
-        }
-        if let Some(closed) = self.endpoint.closed()
-            && let Some(on_closed) = self.on_closed.take()
-        {
-            on_closed(closed, self.endpoint.account());
         }
     }
 

@@ -94,7 +94,15 @@ pub(crate) fn run(args: &AllreduceArgs) -> Result<(), Failure> {
     }
 
     let model = Group::of(&args.join, &args.operation, fallback.is_some())?;
-    let outcome = check::compare(&model, &output, args.check);
+    let mut outcome = check::Outcome::default();
+    if parts.is_empty() {
+        outcome = check::compare(&model, &output, args.check);
+    }
+    for part in &parts {
+        let range = part.elements.start as usize..part.elements.end as usize;
+        let elements = output.view().slice(range.clone());
+        outcome.add(check::compare_ranks(&model, &elements, range.start, &part.ranks, args.check));
+    }
     if let Some(path) = &args.output {
         data::write(path, &output, &layout)?;
     }

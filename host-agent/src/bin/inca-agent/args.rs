@@ -343,12 +343,15 @@ fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(unit).ok_or_else(|| "too large".to_owned())
 }
 
+/// A year: the longest that anything waits.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// Parses seconds, fractions allowed.
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| format!("{text:?} is no number of seconds"))?;
     match Duration::try_from_secs_f64(seconds) {
-        Ok(duration) if !duration.is_zero() => Ok(duration),
-        _ => Err(format!("{text} seconds: must be more than 0")),
+        Ok(duration) if !duration.is_zero() && duration <= LONGEST => Ok(duration),
+        _ => Err(format!("{text} seconds: must be more than 0 and at most {}", LONGEST.as_secs())),
     }
 }
 
@@ -377,7 +380,7 @@ mod tests {
     #[test]
     fn seconds_take_fractions_and_refuse_nonsense() {
         assert_eq!(seconds("0.25"), Ok(Duration::from_millis(250)));
-        for bad in ["", "0", "-1", "inf", "NaN", "soon"] {
+        for bad in ["", "0", "-1", "inf", "NaN", "soon", "1e30"] {
             assert!(seconds(bad).is_err(), "{bad}");
         }
     }

@@ -101,6 +101,18 @@ pub(crate) fn compare(group: &Group, result: &Tensor, check: CheckArg) -> Outcom
 
 /// Compares a part of a result that was reduced by itself: from element `first` of the tensors on.
 pub(crate) fn compare_part(group: &Group, result: &TensorRef<'_>, first: usize, check: CheckArg) -> Outcome {
+    let all: Vec<u32> = (0..group.world).collect();
+    compare_ranks(group, result, first, &all, check)
+}
+
+/// The same where only these ranks' inputs are in it.
+pub(crate) fn compare_ranks(
+    group: &Group,
+    result: &TensorRef<'_>,
+    first: usize,
+    ranks: &[u32],
+    check: CheckArg,
+) -> Outcome {
     let mut outcome = Outcome::default();
     let (len, dtype) = (result.len(), result.dtype());
     let chunk = usize::from(group.chunk_words) * group.format.lanes_per_word();
@@ -114,8 +126,9 @@ pub(crate) fn compare_part(group: &Group, result: &TensorRef<'_>, first: usize, 
         if !checked {
             continue;
         }
-        let inputs: Vec<Tensor> = (0..group.world)
-            .map(|rank| {
+        let inputs: Vec<Tensor> = ranks
+            .iter()
+            .map(|&rank| {
                 data::generate(dtype, group.seed, rank, group.world, first + range.start..first + range.end)
             })
             .collect();
@@ -144,6 +157,20 @@ mod tests {
     use inca_host_agent::Scheme;
 
     use super::*;
+
+    #[test]
+    fn the_result_of_some_ranks_is_compared_with_those_alone() {
+        let format = Scheme::default_format(Dtype::F32, ReduceOp::Average).expect("offered");
+        let group = Group { world: 3, seed: 5, op: ReduceOp::Average, format, chunk_words: 1, ring: false };
+        let first = 2 * format.lanes_per_word();
+        let input = |rank| data::generate(Dtype::F32, 5, rank, 3, first..first + 300);
+        let (zero, two) = (input(0), input(2));
+        let result =
+            allreduce(format, group.op, &[zero.view(), two.view()], 1, |_| {}).expect("sums").elements;
+        let wrong = |ranks: &[u32]| compare_ranks(&group, &result.view(), first, ranks, CheckArg::Full).wrong;
+        assert_eq!(wrong(&[0, 2]), 0);
+        assert!(wrong(&[0, 1, 2]) > 0);
+    }
 
     #[test]
     fn a_right_result_passes_and_a_flipped_bit_is_found() {
