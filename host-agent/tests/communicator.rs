@@ -303,6 +303,27 @@ fn l5_after_a_deadline_the_process_joins_again_and_sums() {
     });
 }
 
+/// A caller that leaves the moment its call has failed: the controller must hear why, or the others would wait for this rank in good order.
+#[test]
+fn a_deadline_is_reported_however_fast_its_caller_leaves() {
+    for round in 0..20 {
+        let switch = Switch::start(2, Format::I32, 5, 0);
+        let controller = ScriptedController::start(&switch, Script::default());
+        let controller = &controller;
+        everyone(controller, 2, Format::I32, |group, rank| {
+            if rank == 0 {
+                let alone = group.allreduce_i32(&mut [1; 100], ReduceOp::Sum, Duration::from_millis(10));
+                let _ = group.leave();
+                alone.expect_err("alone");
+            } else {
+                assert_eq!(controller.await_left(1), [0]);
+                let (failure, _) = controller.failure();
+                assert!(failure.contains("exceeded its deadline"), "round {round}: left with {failure:?}");
+            }
+        });
+    }
+}
+
 #[test]
 fn l7_a_call_after_a_deadline_never_meets_the_old_call_of_another_rank() {
     let switch = Switch::start(2, Format::I32, 5, 0);
