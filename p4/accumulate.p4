@@ -25,7 +25,6 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta) {
 #define LOW_PART(part, k)  ((WORD(part, k) & low_half) << meta.low.shift_packet)
 #define HIGH_PART(part, k) ((WORD(part, k) & high_half) >> meta.high.shift_packet)
 
-#define NEXT meta.index = meta.index + 1;
 #define PUT(plane, value) \
         sum = value; \
         accumulator_##plane.write(meta.index, sum);
@@ -300,7 +299,6 @@ control Accumulate(inout headers_t hdr, inout metadata_t meta) {
 #undef LOW_PART
 #undef HIGH_PART
 #undef LARGER
-#undef NEXT
 #undef PUT
 #undef UPDATE
 }

@@ -23,7 +23,7 @@ control IncaEgress(inout headers_t hdr, inout metadata_t meta, inout standard_me
         address(dst_mac, dst_ip, dst_port, member);
         hdr.inca.plane = 0;
         meta.index = meta.word_index;
-#define OP(part, k) accumulator_low.read(WORD(part, k), meta.index); meta.index = meta.index + 1;
+#define OP(part, k) accumulator_low.read(WORD(part, k), meta.index); NEXT
         FOR_EACH_WORD(OP)
 #undef OP
     }
@@ -33,7 +33,7 @@ control IncaEgress(inout headers_t hdr, inout metadata_t meta, inout standard_me
         address(dst_mac, dst_ip, dst_port, member);
         hdr.inca.plane = 1;
         meta.index = meta.word_index;
-#define OP(part, k) accumulator_high.read(WORD(part, k), meta.index); meta.index = meta.index + 1;
+#define OP(part, k) accumulator_high.read(WORD(part, k), meta.index); NEXT
         FOR_EACH_WORD(OP)
 #undef OP
     }

@@ -88,7 +88,7 @@ control Reduction(inout headers_t hdr, inout metadata_t meta, inout standard_met
         meta.index = meta.word_index;
 #define OP(part, k) \
         stored_words.write(meta.index, WORD(part, k)); \
-        meta.index = meta.index + 1;
+        NEXT
         FOR_EACH_WORD(OP)
 #undef OP
         store_result();
@@ -102,7 +102,7 @@ control Reduction(inout headers_t hdr, inout metadata_t meta, inout standard_met
             meta.index = meta.word_index;
 #define OP(part, k) \
             stored_words.read(WORD(part, k), meta.index); \
-            meta.index = meta.index + 1;
+            NEXT
             FOR_EACH_WORD(OP)
 #undef OP
         } else {

@@ -11,7 +11,6 @@ control Round(inout headers_t hdr, inout metadata_t meta)(register<word_t, word_
 #define READ_SUMS \
         accumulator_low.read(low_sum, meta.index); \
         accumulator_high.read(high_sum, meta.index);
-#define NEXT meta.index = meta.index + 1;
 
     // Turns each wide lane of the sum, which holds V + bias, into T = V + 2^(2w-1), and ORs together the lanes' magnitudes X.
     //   ones: 1      top: 2^(2w-1)      rest: 2^(2w-1) - 1      half: 2^(w-1)      low: 2^w - 1

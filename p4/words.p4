@@ -39,4 +39,7 @@ header words_1_t { word_t w0; }
 
 #define WORD(part, k) hdr.words_##part.w##k
 
+// On to the next word's place in the registers.
+#define NEXT meta.index = meta.index + 1;
+
 #endif

@@ -1,11 +1,10 @@
 //! What functions return, and the words to it.
 
 use std::cell::RefCell;
-use std::error::Error;
 use std::ffi::{CString, c_char};
 
 use inca_host_agent::communicator::{LeaveError, SplitError};
-use inca_host_agent::{CollectiveError, JoinError, OperationError, PeerError, StartError};
+use inca_host_agent::{CollectiveError, JoinError, OperationError, PeerError, StartError, with_causes};
 
 /// What became of a call.
 #[repr(C)]
@@ -105,17 +104,4 @@ pub(crate) fn of_collective(error: &CollectiveError) -> Status {
         _ => Status::Failed,
     };
     fail(status, with_causes(error))
-}
-
-fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let words = cause.to_string();
-        if !text.ends_with(&words) {
-            text = format!("{text}: {words}");
-        }
-        source = cause.source();
-    }
-    text
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use inca_p4runtime::access::{Access, Line};
+use inca_p4runtime::chain;
 use inca_p4runtime::northbound::controller_client::ControllerClient;
 use inca_p4runtime::northbound::operator_client::OperatorClient;
 use serde::Serialize;
@@ -132,17 +133,6 @@ impl Client {
     pub(crate) fn refused(&self, status: &tonic::Status) -> CliError {
         CliError::Refused { controller: self.name.clone(), message: status.message().to_owned() }
     }
-}
-
-/// An error with its causes: the transport's own says no more than "transport error".
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }
 
 /// Prints text. A reader that has enough, as `head`, is no error.

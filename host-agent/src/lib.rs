@@ -18,12 +18,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod causes;
 pub mod communicator;
 pub mod peers;
 pub mod protocol;
 pub mod ring;
 pub mod transport;
 
+pub use causes::with_causes;
 pub use communicator::{
     Communicator, JoinError, JoinOptions, OnFailure, OperationHandle, RawCall, RawHandle,
 };

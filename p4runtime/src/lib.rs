@@ -10,6 +10,7 @@
 
 pub mod access;
 pub mod bytestring;
+mod causes;
 pub mod client;
 mod entry;
 pub mod info;
@@ -19,6 +20,7 @@ pub mod status;
 
 pub use access::Access;
 pub use bytestring::Value;
+pub use causes::chain;
 pub use client::{Client, ClientConfig, Pipeline};
 pub use entry::{
     Call, DecodedAction, DecodedEntry, EntryBuilder, EntryError, EntryKey, MatchValue, action_call,

@@ -1,9 +1,9 @@
 //! Errors as Python exceptions: the class in `inca.errors` that bears the name of the Rust error or of its variant.
 
-use std::error::Error;
-
 use inca_host_agent::communicator::{LeaveError, SplitError};
-use inca_host_agent::{CollectiveError, JoinError, OperationError, PeerError, SchemeError, StartError};
+use inca_host_agent::{
+    CollectiveError, JoinError, OperationError, PeerError, SchemeError, StartError, with_causes,
+};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
@@ -103,18 +103,4 @@ fn of_operation(error: &OperationError) -> (&'static str, Vec<u32>) {
         OperationError::Closed { closed, .. } => ("Closed", closed.missing_ranks.clone()),
         OperationError::Cancelled { .. } => ("Cancelled", Vec::new()),
     }
-}
-
-/// An error with its causes.
-fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }

@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use inca_p4runtime::access::Line;
+use inca_p4runtime::chain;
 use inca_p4runtime::northbound::controller_client::ControllerClient;
 use inca_p4runtime::northbound::{self, InfoRequest, JoinEvent, JoinRequest, join_event::Event};
 use inca_wire::packet::{Format, Header, Opcode, VERSION};
@@ -457,17 +458,6 @@ fn waiting_text(missing_ranks: &[u32], host_unknown: bool) -> String {
         ([rank], false) => format!("waiting for rank {rank}"),
         (ranks, false) => format!("waiting for ranks {ranks:?}"),
     }
-}
-
-/// An error with its causes: those of the transport name the reason only at the end.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    text
 }
 
 /// Credentials that can't be used.

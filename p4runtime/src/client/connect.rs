@@ -18,6 +18,7 @@ use super::{
     stream::{EVENTS, Reader, mastership},
 };
 use crate::{
+    chain,
     p4v1::{
         StreamMessageRequest, p4_runtime_client::P4RuntimeClient, stream_message_request as request,
         stream_message_response as response,
@@ -182,15 +183,4 @@ impl Client {
         let inner = Inner { config, rpc, election_id, requests, link, reader };
         Ok((Self { inner: Arc::new(inner) }, Events::new(received)))
     }
-}
-
-/// An error with its causes: the outermost one of the transport says no more than "transport error".
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }

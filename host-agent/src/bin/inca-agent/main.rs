@@ -80,7 +80,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {}", report::with_causes(&failure));
+            eprintln!("error: {}", inca_host_agent::with_causes(&failure));
             ExitCode::from(failure.exit_code())
         }
     }

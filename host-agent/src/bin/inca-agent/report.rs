@@ -1,6 +1,5 @@
 //! What is printed.
 
-use std::error::Error;
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
@@ -89,21 +88,6 @@ pub(crate) fn progress(total: u64, what: &str, quiet: bool) -> ProgressBar {
     }
     bar.set_prefix(what.to_owned());
     bar
-}
-
-/// An error with its causes.
-pub(crate) fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        // Transparent errors repeat their source's words.
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }
 
 /// Prints a value as one line of JSON.
