@@ -11,8 +11,8 @@ $(error SWITCH=$(SWITCH): valid are bmv2, embedded and auto)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build p4 test test-unit test-property test-golden test-diff test-net test-loss test-numbers lint fmt demo train-formats train-ddp perf \
-        check up doctor conformance python bench-codec bench-collectives bench-loss bench-recovery bench-controller bench-dataplane fuzz clean
+.PHONY: help setup setup-bench build p4 test test-unit test-property test-golden test-diff test-net test-loss test-numbers lint fmt demo train-formats train-ddp perf \
+        check up doctor conformance experiment python bench-codec bench-collectives bench-loss bench-recovery bench-controller bench-dataplane fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ help: ## this list
 
 setup: ## install Debian's packages and the Python tools (needs root for the packages)
 	@sh mininet/setup.sh
+
+setup-bench: ## install what benchmarks compare with: Open MPI, and PyTorch for gloo (needs root)
+	@sh mininet/setup.sh --bench
 
 build: ## build the programs (release) into target/release
 	cargo build --release -p inca-switch -p inca-controller -p inca-host-agent --bins
@@ -64,14 +67,14 @@ test-numbers: ## number formats at length: 100,000 random blocks of each format,
 lint: $(RUFF) ## rustfmt, clippy, ruff, mypy: no changes
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	$(RUFF) check mininet p4 python tests/run.py tests/runner
-	$(RUFF) format --check mininet p4 python tests/run.py tests/runner
+	$(RUFF) check mininet bench p4 python tests/run.py tests/runner
+	$(RUFF) format --check mininet bench p4 python tests/run.py tests/runner
 	MYPYPATH=mininet:python $(PYTHON) -m mypy python/inca mininet/inca_net tests/run.py p4/build.py p4/fuse.py
 
 fmt: $(RUFF) ## format Rust and Python
 	cargo fmt --all
-	$(RUFF) check --fix --select I mininet p4 python tests/run.py tests/runner
-	$(RUFF) format mininet p4 python tests/run.py tests/runner
+	$(RUFF) check --fix --select I mininet bench p4 python tests/run.py tests/runner
+	$(RUFF) format mininet bench p4 python tests/run.py tests/runner
 
 $(RUFF):
 	$(PYTHON) -m venv target/python
@@ -101,6 +104,10 @@ up: build ## a network and Mininet's command line
 
 doctor: ## what this machine can and can't do
 	@$(INCANET) doctor
+
+experiment: build ## one experiment: FILE=... a YAML file (schema: mininet/inca_net/experiment_file.py), ARGS=--resume goes on
+	@test -n "$(FILE)" || { echo "FILE=... is missing, for example: make experiment FILE=bench/experiments/quick.yaml"; exit 2; }
+	@$(INCANET) experiment $(FILE) $(ARGS)
 
 bench-collectives: build ## bytes on the hosts' links of each collective, beside the least there must be
 	@$(INCANET) collectives $(ARGS)

@@ -1,10 +1,14 @@
 #!/bin/sh
 # Installs what the emulations and tests need from Debian (or Ubuntu). With --if-needed only says nothing and does nothing
-# where all is there. Rust itself comes from rustup.
+# where all is there; with --bench also what benchmarks compare with. Rust itself comes from rustup.
 set -eu
 
 packages="gcc libc6-dev make mininet iproute2 iputils-ping ethtool nftables net-tools procps util-linux
           python3 python3-yaml python3-numpy python3-sklearn python3-matplotlib python3-pytest python3-venv python3-mypy"
+
+if [ "${1:-}" = "--bench" ]; then
+    packages="$packages openmpi-bin libopenmpi-dev python3-torch"
+fi
 
 missing=""
 for package in $packages; do

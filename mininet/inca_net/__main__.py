@@ -10,12 +10,14 @@ inca-net demo                                           trains on eight workers,
 inca-net train-formats                                  trains over every number format, plots the curves
 inca-net collectives                                    bytes on host links of each collective, and the least
 inca-net train-ddp --rate 50                            PyTorch's DDP with gradients by inca, then by gloo
+inca-net experiment FILE.yaml                           networks, jobs, sizes, repetitions as a YAML file says
 inca-net doctor                                         what this machine can and can't do
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import sys
@@ -136,6 +138,15 @@ def parser() -> argparse.ArgumentParser:
     formats = add_network_command(commands, "train-formats", "trains over every number format", run_train_formats)
     formats.add_argument("--steps", type=at_least_one, default=60, help="training steps (default: 60)")
     formats.add_argument("--json", action="store_true", help="print the report as JSON")
+
+    trial = commands.add_parser("experiment", help="networks, jobs, sizes and repetitions as a YAML file says")
+    trial.add_argument("file", type=Path, metavar="FILE.yaml", help="see mininet/inca_net/experiment_file.py")
+    trial.add_argument("--results", type=Path, help="folder (default: target/experiments/NAME)")
+    trial.add_argument("--resume", action="store_true", help="go on where the run before was interrupted")
+    trial.add_argument("--again", action="store_true", help="begin anew where there are results already")
+    trial.add_argument("--check", action="store_true", help="only read the file and list what it would run")
+    trial.add_argument("--json", action="store_true", help="print the rows as JSON, progress on stderr")
+    trial.set_defaults(run=run_experiment)
 
     tests = commands.add_parser("pytest", help="pytest inside fresh namespaces (other arguments are pytest's)")
     tests.add_argument("--name", default="pytest", help="name of the lock (default: pytest)")
@@ -432,6 +443,35 @@ def run_train_ddp(arguments: argparse.Namespace) -> int:
         return 0
     network = requested_network(arguments, "4")
     return emulate(arguments, network, lambda emulation: run(emulation, arguments.steps, arguments.json))
+
+
+def run_experiment(arguments: argparse.Namespace) -> int:
+    """experiment: see experiment.py."""
+    from .experiment_file import read_experiment
+
+    experiment = read_experiment(arguments.file)
+    if arguments.check:
+        print("\n".join(cell.key for cell in experiment.cells()))
+        return 0
+    problem = doctor.why_not()
+    if problem:
+        print(f"inca-net: {problem}", file=sys.stderr)
+        return 1
+    from .experiment import run, to_stderr, to_stdout
+    from .nodes import ROOT, programs_path
+    from .results import Results
+
+    results = Results(arguments.results or ROOT / "target" / "experiments" / experiment.name, experiment)
+    results.open(arguments.resume, arguments.again)
+    os.environ["PATH"] = programs_path()
+
+    def inside() -> int:
+        code = run(experiment, results, to_stderr if arguments.json else to_stdout)
+        if arguments.json:
+            print(json.dumps(results.rows))
+        return code
+
+    return isolated(f"experiment-{experiment.name}", inside)
 
 
 def run_pytest(arguments: argparse.Namespace) -> int:

@@ -100,6 +100,8 @@ class Emulation:
         self.run_dir = settings.run_dir.resolve()
         self.controller: Component | None = None
         self.controller_port = CONTROLLER_PORT
+        # From starting the controller to its knowing all switches, links and hosts.
+        self.discovery_seconds = 0.0
         self._net: Mininet | None = None
         self._jobs = 0
 
@@ -167,8 +169,10 @@ class Emulation:
         for switch in self.switches:
             switch.wait_ready()
         if self.settings.controller:
+            started = time.monotonic()
             self.start_controller()
             self.wait_ready()
+            self.discovery_seconds = time.monotonic() - started
 
     def stop(self) -> None:
         """Ends everything; safe to call twice."""

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from .emulation import Emulation
 from .topology import Network
+
+# Emulations need Mininet, arithmetic over a network does not.
+if TYPE_CHECKING:
+    from .emulation import Emulation
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ or a shape instead of switches, hosts and links:
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NoReturn
 
 import yaml
 
 from .topology import LinkRequest, Network, NetworkRequest, TopologyError, shape
+from .yaml_nodes import Nodes, read_text
 
 KEYS = ("name", "mtu", "loss", "rate", "switches", "hosts", "links", "topology", "workers", "spines")
 LINK_KEYS = ("a", "b", "loss", "rate")
@@ -30,42 +30,21 @@ LINK_KEYS = ("a", "b", "loss", "rate")
 
 def read_network(path: Path) -> Network:
     """The network that a file describes."""
-    try:
-        # utf-8-sig: editors on other systems put a byte order mark in front.
-        text = path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise TopologyError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise TopologyError(f"{path}: byte {error.start}: not UTF-8") from None
-    return parse_network(text, str(path), path.stem)
+    return parse_network(read_text(path), str(path), path.stem)
 
 
 def parse_network(text: str, source: str, default_name: str) -> Network:
     """The network that YAML text describes; `source` stands in front of every message."""
-    return _Reader(source).network(text.replace("\r\n", "\n"), default_name)
+    reader = NetworkReader(source)
+    return reader.network(reader.root(text.replace("\r\n", "\n"), "a network", KEYS), default_name)
 
 
-class _Reader:
-    def __init__(self, source: str) -> None:
-        self.source = source
+class NetworkReader(Nodes):
+    """Reads networks, also those inside of another document, which may have further keys."""
 
-    def network(self, text: str, default_name: str) -> Network:
-        try:
-            root = yaml.compose(text, Loader=yaml.SafeLoader)
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            where = f"{mark.line + 1}:{mark.column + 1}: " if mark else ""
-            problem = error.problem or "not valid YAML"
-            if "\\t" in problem:
-                problem = "tab in the indentation, only spaces are valid"
-            raise TopologyError(f"{self.source}:{where}{problem}") from None
-        except yaml.YAMLError as error:
-            raise TopologyError(f"{self.source}: {error}") from None
-        except RecursionError:
-            raise TopologyError(f"{self.source}: nested too deeply, a network has three levels") from None
-        if root is None:
-            raise TopologyError(f"{self.source}: empty, valid keys are {', '.join(KEYS)}")
-        top = self.mapping(root, "network", KEYS)
+    def network(self, root: yaml.Node, default_name: str, keys: tuple[str, ...] = KEYS) -> Network:
+        """The network that a mapping describes."""
+        top = self.mapping(root, "network", keys)
         name = self.text(top["name"]) if "name" in top else default_name
         options: dict[str, float | int | None] = {
             "mtu": self.integer(top["mtu"]) if "mtu" in top else None,
@@ -136,45 +115,3 @@ class _Reader:
         loss = self.number(parts["loss"]) if "loss" in parts else None
         rate = self.number(parts["rate"]) if "rate" in parts else None
         return LinkRequest(self.text(ends[0]), self.text(ends[1]), loss, rate)
-
-    def mapping(self, node: yaml.Node, what: str, keys: tuple[str, ...] | None) -> dict[str, yaml.Node]:
-        """Key to value node; unlike YAML's own loader it refuses a key that comes twice."""
-        if not isinstance(node, yaml.MappingNode):
-            self.fail(node, f"{what}: a mapping is expected")
-        found: dict[str, yaml.Node] = {}
-        for key_node, value in node.value:
-            key = self.text(key_node)
-            if keys is not None and key not in keys:
-                self.fail(key_node, f"unknown key '{key}', valid are {', '.join(keys)}")
-            if key in found:
-                first = found[key].start_mark
-                self.fail(key_node, f"key '{key}' twice, first on line {first.line + 1}")
-            found[key] = value
-        return found
-
-    def sequence(self, node: yaml.Node, what: str) -> list[yaml.Node]:
-        if not isinstance(node, yaml.SequenceNode):
-            self.fail(node, f"{what}: a list is expected")
-        return list(node.value)
-
-    def text(self, node: yaml.Node) -> str:
-        if not isinstance(node, yaml.ScalarNode):
-            self.fail(node, "a plain value is expected")
-        return str(node.value)
-
-    def integer(self, node: yaml.Node) -> int:
-        text = self.text(node)
-        if not text.lstrip("-").isdigit():
-            self.fail(node, f"'{text}' is not a whole number")
-        return int(text)
-
-    def number(self, node: yaml.Node) -> float:
-        text = self.text(node)
-        try:
-            return float(text)
-        except ValueError:
-            self.fail(node, f"'{text}' is not a number")
-
-    def fail(self, node: yaml.Node, problem: str) -> NoReturn:
-        mark = node.start_mark
-        raise TopologyError(f"{self.source}:{mark.line + 1}:{mark.column + 1}: {problem}")

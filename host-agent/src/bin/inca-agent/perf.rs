@@ -22,7 +22,11 @@ struct Row {
     format: String,
     redop: String,
     in_place: bool,
+    /// Mean of the iterations.
     time_us: f64,
+    /// Half of the iterations took no longer.
+    median_us: f64,
+    fastest_us: f64,
     algbw_mb_per_s: f64,
     busbw_mb_per_s: f64,
     /// None: not checked.
@@ -138,23 +142,26 @@ fn measure(
 ) -> Result<(Row, check::Outcome), Failure> {
     let SchemeArgs { dtype, op, .. } = args.operation.scheme;
     let call = run::Call::new(args, dtype.elements_in(size as usize), in_place);
-    let mut spent = Duration::ZERO;
+    let mut times = Vec::with_capacity(args.iterations as usize);
     let mut before = 0;
     let mut buffers = call.buffers();
     for round in 0..args.warmup + args.iterations {
         if round == args.warmup {
-            (spent, before) = (Duration::ZERO, group.stats().0.retransmissions);
+            before = group.stats().0.retransmissions;
         }
         if in_place {
             buffers = call.buffers();
         }
         let start = Instant::now();
         buffers = call.run(group, buffers)?;
-        spent += start.elapsed();
+        if round >= args.warmup {
+            times.push(start.elapsed());
+        }
         bar.inc(1);
     }
     let retransmissions = group.stats().0.retransmissions - before;
-    let time = spent / args.iterations;
+    let time = times.iter().sum::<Duration>() / args.iterations;
+    times.sort_unstable();
     let model = Group::of(&args.join, &args.operation, group.fallback().is_some())?;
     let outcome = call.check(&model, &buffers, args.check);
     let algbw = megabytes_per_second(size, time);
@@ -166,6 +173,8 @@ fn measure(
         redop: if run::reduces(args.collective) { op.to_string() } else { "none".to_owned() },
         in_place,
         time_us: time.as_secs_f64() * 1e6,
+        median_us: times[times.len() / 2].as_secs_f64() * 1e6,
+        fastest_us: times[0].as_secs_f64() * 1e6,
         algbw_mb_per_s: algbw,
         busbw_mb_per_s: algbw * run::bus_factor(args.collective, args.join.world),
         wrong: (args.check != CheckArg::None).then_some(outcome.wrong),

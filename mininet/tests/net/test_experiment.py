@@ -1,0 +1,91 @@
+"""An experiment on an emulated network: interrupted, resumed, with its rows, logs, pcap and plots."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from inca_net.experiment import run
+from inca_net.experiment_file import parse_experiment
+from inca_net.results import Results
+
+TEXT = """\
+networks: [{name: two, topology: tree2, workers: [1, 1], rates: {host: 100, switch: 200}}]
+jobs: [{kind: inca, format: bfp16}, {kind: inca, type: i32}]
+sizes: [{bytes: 8, iterations: 5}, {bytes: 64K, iterations: 2}, {bytes: 128K, iterations: 1}]
+record: [startup, pcap, counters]
+"""
+
+
+class InterruptionError(Exception):
+    """Stands for Ctrl-C."""
+
+
+def stops_at(text: str) -> Callable[[str], None]:
+    def progress(line: str) -> None:
+        if text in line:
+            raise InterruptionError(line)
+
+    return progress
+
+
+def test_an_interrupted_experiment_goes_on_where_it_was(tmp_path: Path) -> None:
+    experiment = parse_experiment(TEXT, "e.yaml", "e")
+    first = Results(tmp_path, experiment)
+    first.open(resume=False)
+    with pytest.raises(InterruptionError):
+        run(experiment, first, stops_at("inca-i32"))
+    done = [cell["cell"] for cell in first.cells]
+    assert done == ["two/embedded/start-up/1", "two/embedded/inca-bfp16/1"]
+
+    second = Results(tmp_path, experiment)
+    second.open(resume=True)
+    lines: list[str] = []
+    assert run(experiment, second, lines.append) == 0
+    assert lines[0].startswith("e: 1 of 3 cells to run")
+    assert [cell["cell"] for cell in second.cells] == [*done, "two/embedded/inca-i32/1"]
+
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert [(row["job"], row["bytes"]) for row in rows] == [
+        ("start-up", 8),
+        *(("inca-bfp16", size) for size in (8, 65536, 131072)),
+        *(("inca-i32", size) for size in (8, 65536, 131072)),
+    ]
+    assert all(row["wrong"] == 0 and row["seconds"] > 0 for row in rows)
+    assert all(row["of_bound"] > 0.5 for row in rows if row["bytes"] == 131072)
+    assert second.cells[-1]["counters"]["switches"]
+    assert (tmp_path / "sizes-two-embedded.png").stat().st_size > 1000
+    assert "| inca-i32 |" in (tmp_path / "report.md").read_text()
+    # The emulation after the interruption has a folder of its own.
+    assert (tmp_path / "two-embedded" / "leaf1.log").exists()
+    assert (tmp_path / "two-embedded-2" / "leaf1.log").exists()
+    assert packets(tmp_path / "two-embedded-2" / "two-embedded-inca-i32-1.pcap") > 100
+
+
+def packets(path: Path) -> int:
+    """Counts a pcap file's packets; they must fill it exactly."""
+    data = path.read_bytes()
+    assert struct.unpack_from("<I", data) == (0xA1B2C3D4,)
+    offset, count = 24, 0
+    while offset < len(data):
+        offset += 16 + struct.unpack_from("<I", data, offset + 8)[0]
+        count += 1
+    assert offset == len(data)
+    return count
+
+
+def test_what_is_not_installed_is_skipped_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inca_net.peers.shutil.which", lambda _name: None)
+    text = TEXT.replace("{kind: inca, type: i32}", "{kind: openmpi, algorithm: ring}").replace(", pcap, counters", "")
+    experiment = parse_experiment(
+        text.replace(", {bytes: 64K, iterations: 2}, {bytes: 128K, iterations: 1}", ""), "e", "e"
+    )
+    results = Results(tmp_path, experiment)
+    results.open(resume=False)
+    assert run(experiment, results, lambda _line: None) == 0
+    assert list(results.skipped) == ["two/embedded/openmpi-ring/1"]
+    assert "mpicc and mpirun not found" in (tmp_path / "report.md").read_text()
