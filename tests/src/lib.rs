@@ -5,6 +5,7 @@
 //!   [`install`]: the entries it needs;
 //! * [`bmv2`]: the rig around a real `simple_switch_grpc`;
 //! * [`fuzz`]: what strangers can send, at every entrance;
+//! * [`stf`]: packet tests in p4c's format, for any program;
 //! * [`fabric`]: whole trees of embedded switches and host state machines in virtual time; [`loss`]: what is proved with them.
 
 pub mod bmv2;
@@ -20,5 +21,6 @@ pub mod recipe;
 pub mod recording;
 pub mod rig;
 pub mod rng;
+pub mod stf;
 pub mod target;
 pub mod traffic;

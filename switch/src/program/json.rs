@@ -242,6 +242,8 @@ impl<'a> Node<'a> {
         match self.value {
             Value::Null => Ok(default),
             Value::Bool(b) => Ok(*b),
+            // p4c writes a header's field of type bool as [name, 1, 0].
+            Value::Number(n) if matches!(n.as_u64(), Some(0 | 1)) => Ok(n.as_u64() == Some(1)),
             _ => self.wrong("true or false"),
         }
     }

@@ -80,13 +80,8 @@ impl Reader {
     fn value(&self, node: &Node, scope: Scope) -> Result<Value> {
         let value = node.get("value");
         let expr = match node.get("type").string()? {
-            "field" => {
-                let field = self.field(&value)?;
-                if self.is_variable(field) {
-                    return Err(value.unsupported("a variable-length field in an expression"));
-                }
-                Expr::Field(field)
-            }
+            // Of a variable-length field BMv2 takes the number that its bits make, whatever its length.
+            "field" => Expr::Field(self.field(&value)?),
             "hexstr" => Expr::Const(value.hex()?),
             "bool" => Expr::Bool(value.flag(false)?),
             "local" | "runtime_data" => {
