@@ -11,7 +11,7 @@ $(error SWITCH=$(SWITCH): valid are bmv2, embedded and auto)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-bench build p4 test test-unit test-property test-golden test-diff test-net test-loss test-numbers lint fmt demo train-formats train-ddp perf \
+.PHONY: help setup setup-bench build p4 test test-unit test-property test-golden test-diff test-net test-loss test-numbers stf lint fmt demo train-formats train-ddp perf \
         check up doctor conformance experiment python bench-codec bench-collectives bench-loss bench-recovery bench-controller bench-dataplane fuzz clean
 
 help: ## this list
@@ -53,6 +53,10 @@ test-net: ## tier emulated network: Mininet with both switches
 
 test-loss: ## a million random schedules of loss, and every single and double loss, in whole trees (long)
 	cargo run -p inca-tests --bin test-loss -- $(ARGS)
+
+FOLDER  ?= tests/programs
+stf: ## packet tests in p4c's format on both switches: FOLDER=... of compiled programs and scripts (ARGS=--help says how to get p4c's)
+	cargo run --quiet -p inca-tests --bin stf -- --switch both $(ARGS) $(FOLDER)
 
 TARGET  ?= packet
 SECONDS ?= 60
