@@ -12,7 +12,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-bench build p4 test test-unit test-property test-golden test-diff test-net test-loss test-numbers stf lint fmt demo train-formats train-ddp perf \
-        check up doctor conformance experiment python bench-codec bench-collectives bench-loss bench-recovery bench-controller bench-dataplane fuzz clean
+        check up doctor conformance experiment python bench soak bench-codec bench-collectives bench-loss bench-recovery bench-controller bench-dataplane fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -112,6 +112,14 @@ doctor: ## what this machine can and can't do
 experiment: build ## one experiment: FILE=... a YAML file (schema: mininet/inca_net/experiment_file.py), ARGS=--resume goes on
 	@test -n "$(FILE)" || { echo "FILE=... is missing, for example: make experiment FILE=bench/experiments/quick.yaml"; exit 2; }
 	@$(INCANET) experiment $(FILE) $(ARGS)
+
+BENCH   ?= full
+bench: build setup-bench ## all that is promised, side by side, in bench/results (20 minutes; BENCH=quick: a few)
+	cargo build --release -p inca-bench
+	@$(INCANET) bench $(if $(filter quick,$(BENCH)),--quick) $(ARGS)
+
+soak: build ## ten minutes at full rate and 1 % loss: no wrong element, no memory that grows (SECONDS=600)
+	@$(INCANET) soak --seconds $(if $(filter file,$(origin SECONDS)),600,$(SECONDS)) $(ARGS)
 
 bench-collectives: build ## bytes on the hosts' links of each collective, beside the least there must be
 	@$(INCANET) collectives $(ARGS)

@@ -11,6 +11,8 @@ inca-net train-formats                                  trains over every number
 inca-net collectives                                    bytes on host links of each collective, and the least
 inca-net train-ddp --rate 50                            PyTorch's DDP with gradients by inca, then by gloo
 inca-net experiment FILE.yaml                           networks, jobs, sizes, repetitions as a YAML file says
+inca-net soak --loss 0.01 --seconds 600                 sums without a pause: no wrong element, no memory that grows
+inca-net bench                                          everything that is promised, side by side, and whether it holds
 inca-net doctor                                         what this machine can and can't do
 """
 
@@ -139,6 +141,14 @@ def parser() -> argparse.ArgumentParser:
     formats.add_argument("--steps", type=at_least_one, default=60, help="training steps (default: 60)")
     formats.add_argument("--json", action="store_true", help="print the report as JSON")
 
+    soak = add_network_command(
+        commands, "soak", "sums without a pause, with loss: no wrong element, no growth", run_soak
+    )
+    soak.add_argument("--seconds", type=seconds, default=600.0, help="how long (default: 600)")
+    soak.add_argument("--bytes", type=at_least_one, default=1 << 18, help="of a tensor (default: 262144)")
+    soak.add_argument("--format", default="bfp16", help="number format: bfp16 (default), bfp32 or exact")
+    soak.add_argument("--json", action="store_true", help="print the report as JSON")
+
     trial = commands.add_parser("experiment", help="networks, jobs, sizes and repetitions as a YAML file says")
     trial.add_argument("file", type=Path, metavar="FILE.yaml", help="see mininet/inca_net/experiment_file.py")
     trial.add_argument("--results", type=Path, help="folder (default: target/experiments/NAME)")
@@ -147,6 +157,14 @@ def parser() -> argparse.ArgumentParser:
     trial.add_argument("--check", action="store_true", help="only read the file and list what it would run")
     trial.add_argument("--json", action="store_true", help="print the rows as JSON, progress on stderr")
     trial.set_defaults(run=run_experiment)
+
+    whole = commands.add_parser("bench", help="everything that is promised, side by side, and whether it holds")
+    whole.add_argument("--quick", action="store_true", help="a few minutes' worth")
+    whole.add_argument("--only", default="", help="parts, separated by commas: dataplane, codec, an experiment's name")
+    whole.add_argument("--results", type=Path, help="folder (default: bench/results)")
+    whole.add_argument("--resume", action="store_true", help="go on where the run before was interrupted")
+    whole.add_argument("--json", action="store_true", help="print the results as JSON, progress on stderr")
+    whole.set_defaults(run=run_bench)
 
     tests = commands.add_parser("pytest", help="pytest inside fresh namespaces (other arguments are pytest's)")
     tests.add_argument("--name", default="pytest", help="name of the lock (default: pytest)")
@@ -445,6 +463,21 @@ def run_train_ddp(arguments: argparse.Namespace) -> int:
     return emulate(arguments, network, lambda emulation: run(emulation, arguments.steps, arguments.json))
 
 
+def run_soak(arguments: argparse.Namespace) -> int:
+    """soak: see soak.py."""
+    from .soak import run
+
+    if arguments.loss is None:
+        arguments.loss = 0.01
+    limit = max(arguments.time_limit, arguments.seconds + 300)
+    return emulate(
+        arguments,
+        requested_network(arguments, "4,4"),
+        lambda emulation: run(emulation, arguments.seconds, arguments.bytes, arguments.format, arguments.json),
+        limit,
+    )
+
+
 def run_experiment(arguments: argparse.Namespace) -> int:
     """experiment: see experiment.py."""
     from .experiment_file import read_experiment
@@ -472,6 +505,24 @@ def run_experiment(arguments: argparse.Namespace) -> int:
         return code
 
     return isolated(f"experiment-{experiment.name}", inside)
+
+
+def run_bench(arguments: argparse.Namespace) -> int:
+    """bench: see bench.py."""
+    problem = doctor.why_not()
+    if problem:
+        print(f"inca-net: {problem}", file=sys.stderr)
+        return 1
+    from . import bench
+
+    only = [name for name in arguments.only.split(",") if name]
+    valid = [part.name for part in bench.parts(arguments.quick)]
+    valid += bench.QUICK if arguments.quick else bench.FULL
+    for name in only:
+        if not any(bench.chosen(each, [name]) for each in valid):
+            raise TopologyError(f"--only {name}: valid are {', '.join(valid)}")
+    results = arguments.results or bench.RESULTS
+    return bench.run(arguments.quick, only, results, arguments.resume, arguments.json)
 
 
 def run_pytest(arguments: argparse.Namespace) -> int:

@@ -35,13 +35,14 @@ def tree_bound(network: Network, size: int, dtype: str, number_format: str, chun
     bits = re.search(r"(\d+)$", number_format)
     if bits is None:
         return None
-    lanes = chunk_words * WORD_BITS // int(bits[1])
-    chunks = math.ceil(size / ELEMENT_BYTES[dtype] / lanes)
-    frame = TREE_HEADER + chunk_words * WORD_BITS // 8
-    loads = [(f"{host.name}-{host.switch}", chunks * frame, network.rate_mbit) for host in network.hosts]
+    lanes = WORD_BITS // int(bits[1])
+    words = math.ceil(size / ELEMENT_BYTES[dtype] / lanes)
+    # The last chunk has only the words that it needs.
+    frames = math.ceil(words / chunk_words) * TREE_HEADER + words * WORD_BITS // 8
+    loads = [(f"{host.name}-{host.switch}", float(frames), network.rate_mbit) for host in network.hosts]
     if len(used_switches(network)) > 1:
         loads += [
-            (f"{link.a}-{link.b}", 2 * chunks * frame, network.rate_mbit if link.rate_mbit is None else link.rate_mbit)
+            (f"{link.a}-{link.b}", 2.0 * frames, network.rate_mbit if link.rate_mbit is None else link.rate_mbit)
             for link in network.links
         ]
     return slowest(loads)

@@ -115,7 +115,7 @@ def run_cell(experiment: Experiment, emulation: Emulation, cell: Cell) -> dict[s
                 found["rows"] = [startup_row(emulation, cell)]
             else:
                 job = experiment.job(cell.job)
-                found["rows"] = measure(emulation, cell, job, experiment.sizes, experiment.time_limit)
+                found["rows"] = measure(emulation, cell, job, job.sizes(experiment.sizes), experiment.time_limit)
         if "counters" in experiment.record:
             found["counters"] = emulation.status(counters=True)
     except JobError as error:

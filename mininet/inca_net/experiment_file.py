@@ -14,7 +14,7 @@ run_on: [embedded, bmv2]        # default: [embedded]; one that is not installed
 jobs:
   - {kind: inca, type: f32, format: bfp16, chunk_words: 5}     # name: optional, for tables and plots
   - {kind: openmpi, algorithm: ring}
-  - {kind: gloo}
+  - {kind: gloo, iterations: 3, warmup: 1}     # of all sizes, whatever they say
 sizes: [8, 64K, {bytes: 4M, iterations: 3, warmup: 1}]
 iterations: 20                  # of each size that says nothing else (default: 10), after
 warmup: 2                       # so many that don't count (default: 1)
@@ -59,9 +59,9 @@ RECORDS = ("startup", "counters", "pcap")
 STARTUP = "start-up"
 KINDS = ("inca", "openmpi", "gloo")
 JOB_KEYS = {
-    "inca": ("kind", "name", "type", "format", "chunk_words"),
-    "openmpi": ("kind", "name", "algorithm"),
-    "gloo": ("kind", "name"),
+    "inca": ("kind", "name", "iterations", "warmup", "type", "format", "chunk_words"),
+    "openmpi": ("kind", "name", "iterations", "warmup", "algorithm"),
+    "gloo": ("kind", "name", "iterations", "warmup"),
 }
 TYPES = ("f32", "f16", "bf16", "i32", "i16", "i8")
 # Open MPI's coll_tuned_allreduce_algorithm.
@@ -77,6 +77,15 @@ UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 @dataclass(frozen=True)
+class Size:
+    """Bytes of the tensor on each rank, and how often."""
+
+    bytes: int
+    iterations: int
+    warmup: int
+
+
+@dataclass(frozen=True)
 class Job:
     """Who does the allreduce, and how."""
 
@@ -88,15 +97,20 @@ class Job:
     chunk_words: int = 5
     # Of Open MPI.
     algorithm: str = ""
+    # Instead of the sizes' own.
+    iterations: int | None = None
+    warmup: int | None = None
 
-
-@dataclass(frozen=True)
-class Size:
-    """Bytes of the tensor on each rank, and how often."""
-
-    bytes: int
-    iterations: int
-    warmup: int
+    def sizes(self, sizes: Sequence[Size]) -> list[Size]:
+        """The sizes as this job runs them."""
+        return [
+            Size(
+                size.bytes,
+                size.iterations if self.iterations is None else self.iterations,
+                size.warmup if self.warmup is None else self.warmup,
+            )
+            for size in sizes
+        ]
 
 
 @dataclass(frozen=True)
@@ -274,6 +288,11 @@ class _Reader(NetworkReader):
             number_format = self.text(parts["format"]) if "format" in parts else ""
             words = self.count(parts, "chunk_words", 5, 1, 32)
             job = Job(f"inca-{number_format or dtype}", kind, dtype, number_format, words)
+        job = dataclasses.replace(
+            job,
+            iterations=self.count(parts, "iterations", 1) if "iterations" in parts else None,
+            warmup=self.count(parts, "warmup", 1, 0) if "warmup" in parts else None,
+        )
         if "name" in parts:
             name = self.text(parts["name"])
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9 ._+-]{0,39}", name):

@@ -40,6 +40,11 @@ def test_all_of_it_is_read() -> None:
     assert (wide.switches, wide.slots, flat.switches, flat.slots) == (("embedded", "bmv2"), 16, ("bmv2",), 32)
 
 
+def test_a_job_may_say_how_often() -> None:
+    job = read(TEXT.replace("{kind: gloo}", "{kind: gloo, iterations: 5, warmup: 2}")).jobs[2]
+    assert job.sizes([Size(8, 20, 1), Size(64, 3, 0)]) == [Size(8, 5, 2), Size(64, 5, 2)]
+
+
 def test_jobs_take_turns_within_a_network_and_every_cell_has_a_name_of_its_own() -> None:
     cells = read(TEXT).cells()
     assert [cell.key for cell in cells[:4]] == [
@@ -72,7 +77,7 @@ def test_a_network_may_be_a_file(tmp_path: Path) -> None:
         ("kind: gloo", "kind: nccl", "f.yaml:9:12: kind 'nccl': valid are inca, openmpi, gloo"),
         ("algorithm: ring", "algorithm: rng", "8:32: algorithm 'rng': valid are linear, nonoverlapping, recursive"),
         ("algorithm: ring, ", "", "8:5: job: 'algorithm' is missing, valid are linear"),
-        ("kind: gloo", "kind: gloo, format: bfp8", "9:18: unknown key 'format', valid are kind, name"),
+        ("kind: gloo", "kind: gloo, format: bfp8", "9:18: unknown key 'format', valid are kind, name, iterations"),
         ("sizes: [8,", "sizes: [7,", "10:9: size '7': 4 to 1G, a multiple of 4, is valid"),
         ("bytes: 4M", "bytes: 4T", "10:20: size '4T': 4 to 1G"),
         ("bytes: 4M, ", "", "10:12: size: 'bytes' is missing"),
