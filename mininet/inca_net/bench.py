@@ -20,17 +20,17 @@ from typing import Any
 from . import bench_plots, machine
 from .checks import Check, all_checks, table
 from .experiment_file import STARTUP
-from .nodes import ROOT
+from .nodes import ROOT, MissingProgramError, find_binary
 from .report import figures, startup_table, tables
 
 EXPERIMENTS = ROOT / "bench" / "experiments"
 RESULTS = ROOT / "bench" / "results"
 REPORTS = ROOT / "target" / "reports"
 WORK = ROOT / "target" / "bench"
-FULL = ("goal", "latency", "equal", "sizes-10", "sizes-50", "sizes-100", "scaling")
+FULL = ("goal-embedded", "goal-bmv2", "latency", "equal", "sizes-10", "sizes-50", "sizes-100", "scaling")
 QUICK = ("quick",)
-# Children of the switch in the data plane's measurement; a machine of two cores has no use for a finer sweep.
-CHILDREN = (2, 16, 64)
+# Children of the switch in the data plane's sweep, beside the 4 of its main run.
+CHILDREN = (2, 8, 16)
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,15 @@ def parts(quick: bool) -> list[Part]:
 def dataplane(name: str, options: Sequence[str], seconds: float) -> Part:
     """bench-dataplane with a report of its own."""
     report = WORK / f"{name}.json"
-    argv = ["cargo", "run", "--release", "-q", "-p", "inca-bench", "--bin", "bench-dataplane", "--"]
-    return Part(name, [*argv, "--report", str(report), *options], report, seconds)
+    return Part(name, [program("bench-dataplane"), "--report", str(report), *options], report, seconds)
+
+
+def program(name: str) -> str:
+    """One of ours; its bare name where it was not built, so that running it says what is missing."""
+    try:
+        return find_binary(name)
+    except MissingProgramError:
+        return name
 
 
 def run(quick: bool, only: Sequence[str], results: Path, resume: bool, as_json: bool) -> int:

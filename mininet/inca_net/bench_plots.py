@@ -14,7 +14,7 @@ Row = dict[str, Any]
 def draw(folder: Path, reports: dict[str, Any], rows: dict[str, list[Row]]) -> list[tuple[str, str]]:
     """Draws what there is; titles and file names."""
     drawn = []
-    for name in ("goal", "equal", "latency", "quick"):
+    for name in ("goal-embedded", "goal-bmv2", "equal", "latency", "quick"):
         sums = figures(row for row in rows.get(name, []) if row["job"] != "start-up")
         for size in sorted({figure.bytes for figure in sums}):
             for switch in dict.fromkeys(figure.switch for figure in sums):

@@ -57,10 +57,9 @@ def all_checks(rows: dict[str, list[Row]], reports: dict[str, Any]) -> list[Chec
     """Every promise, from the rows of each experiment and the reports of the other measurements."""
     checks = dataplane_checks(reports.get("dataplane"))
     # The quick run has one experiment for all.
-    goal = figures(rows.get("goal") or [])
     latency = figures(rows.get("latency") or rows.get("quick") or [])
     for switch in SWITCHES:
-        checks += goal_checks(goal, switch)
+        checks += goal_checks(figures(rows.get(f"goal-{switch}", [])), switch)
         checks.append(latency_check(latency, switch))
     checks += scaling_checks(rows.get("scaling", []))
     checks += soak_checks(reports.get("soak"))
