@@ -108,18 +108,20 @@ impl RttEstimator {
 
     /// The timeout without any back-off.
     pub(super) fn base_rto(&self) -> Duration {
-        self.measured().clamp(self.bounds.min, self.bounds.max)
+        self.measured(2).clamp(self.bounds.min, self.bounds.max)
     }
 
     /// The timeout of a chunk that was overtaken.
     pub(super) fn overtaken_rto(&self) -> Duration {
-        self.measured().clamp(self.bounds.min_overtaken, self.bounds.max)
+        self.measured(4).clamp(self.bounds.min_overtaken, self.bounds.max)
     }
 
-    fn measured(&self) -> Duration {
+    /// At least a part of the round trip itself is allowed for variation: where a slow link's queue makes nearly all of it, it is as
+    /// steady as a clock until some rank is late by a few packets, and each needless repeat makes that queue longer.
+    fn measured(&self, part: u32) -> Duration {
         match self.smoothed {
             None => self.bounds.initial,
-            Some(smoothed) => smoothed + self.variation * 4,
+            Some(smoothed) => smoothed + (self.variation * 4).max(smoothed / part),
         }
     }
 

@@ -109,11 +109,7 @@ pub(crate) fn spawn(
     let poll = Poll::new().map_err(io("creating a poll"))?;
     let waker = Waker::new(poll.registry(), WAKE).map_err(io("creating a waker"))?;
     poll.registry()
-        .register(
-            &mut SourceFd(&socket.socket().as_raw_fd()),
-            SOCKET,
-            Interest::READABLE | Interest::WRITABLE,
-        )
+        .register(&mut SourceFd(&socket.socket().as_raw_fd()), SOCKET, Interest::READABLE)
         .map_err(io("polling the socket"))?;
     let (mailbox, receiver) = Mailbox::new(job.clone(), waker);
     let shared = Shared {
@@ -132,6 +128,8 @@ pub(crate) fn spawn(
         on_closed: Some(on_closed),
         batch: TransmitBatch::new(BATCH_PACKETS),
         next: 0,
+        readable: true,
+        awaits_room: false,
         stopping: false,
     };
     let thread = std::thread::Builder::new()
@@ -245,6 +243,10 @@ struct Driver {
     batch: TransmitBatch,
     /// First packet of the batch that has not left.
     next: usize,
+    /// The socket may hold datagrams.
+    readable: bool,
+    /// The poll tells when the socket has room. Not always: it would wake the thread for every packet that leaves the host.
+    awaits_room: bool,
     stopping: bool,
 }
 
@@ -253,7 +255,9 @@ impl Driver {
         let mut events = Events::with_capacity(8);
         loop {
             self.obey();
-            let more_to_receive = self.receive();
+            if self.readable {
+                self.readable = self.receive();
+            }
             let now = Instant::now();
             self.endpoint.handle_timeout(now);
             let more_to_send = self.transmit(now);
@@ -261,7 +265,7 @@ impl Driver {
             if self.stopping {
                 return;
             }
-            if more_to_receive || more_to_send {
+            if self.readable || more_to_send {
                 continue;
             }
             let timeout = self.endpoint.poll_timeout().map(|at| at.saturating_duration_since(Instant::now()));
@@ -271,6 +275,8 @@ impl Driver {
                 self.give_up(format!("polling the data socket: {error}"));
                 self.stopping = true;
             }
+            // A timer counts as well, since an error in the middle of a batch may have hidden what came behind it.
+            self.readable = events.is_empty() || events.iter().any(|event| event.token() == SOCKET);
         }
     }
 
@@ -379,7 +385,20 @@ impl Driver {
             self.batch.clear();
             self.next = 0;
         }
+        if all == self.awaits_room {
+            self.await_room(!all);
+        }
         all
+    }
+
+    /// Has the poll tell when the socket has room, or no longer.
+    fn await_room(&mut self, wanted: bool) {
+        let interest = if wanted { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+        let descriptor = self.socket.socket().as_raw_fd();
+        match self.poll.registry().reregister(&mut SourceFd(&descriptor), SOCKET, interest) {
+            Ok(()) => self.awaits_room = wanted,
+            Err(error) => self.give_up(format!("polling the data socket: {error}")),
+        }
     }
 
     /// Tells callers what has ended, and everyone the counters.

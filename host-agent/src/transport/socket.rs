@@ -76,7 +76,7 @@ impl DataSocket {
         &self.errors
     }
 
-    /// Hands one batch of received datagrams to `take`, each with its sender; false if there was none.
+    /// Hands one batch of received datagrams to `take`, each with its sender; false if that was all there was.
     pub(super) fn receive(&mut self, mut take: impl FnMut(SocketAddr, &[u8])) -> io::Result<bool> {
         let mut slices: [IoSliceMut<'_>; BATCH_SIZE] = std::array::from_fn(|_| IoSliceMut::new(&mut []));
         for (slice, buffer) in slices.iter_mut().zip(&mut self.buffers) {
@@ -99,7 +99,8 @@ impl DataSocket {
                 stride => received.chunks(stride).for_each(|datagram| take(meta.addr, datagram)),
             }
         }
-        Ok(true)
+        // The kernel returns fewer than it could where there are no more: asking again would only hear so.
+        Ok(count == BATCH_SIZE)
     }
 
     /// Sends the batch's packets from `next` on and advances it; false if the socket is full before the end.

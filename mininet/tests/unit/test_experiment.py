@@ -109,6 +109,7 @@ def test_figures_are_medians_of_repetitions() -> None:
     found = figures([row(1.0, 1), row(9.0, 2), row(2.0, 3), row(5.0, 1, 64)])
     assert [(each.bytes, each.seconds, each.lowest, each.highest) for each in found] == [(8, 2, 1, 9), (64, 5, 5, 5)]
     assert cell_text(found[0]) == "2000.000 (1000.000 to 9000.000)"
+    assert figures([row(1.0, mean_seconds=3.0)])[0].seconds == 3.0
     bounded = figures([row(1.1, bound_seconds=1.0)])
     assert cell_text(bounded[0]) == "1100.000 [1.10]"
     assert [size_text(size) for size in (8, 1024, 4 << 20, 1500)] == ["8 B", "1 KiB", "4 MiB", "1500 B"]
