@@ -100,6 +100,34 @@ def counters() -> None:
     print("counters: indirect, direct, wildcard, written")
 
 
+def meters() -> None:
+    meter = sh.MeterEntry("rate")
+    meter.index = 3
+    meter.cir, meter.cburst, meter.pir, meter.pburst = 10, 2, 20, 4
+    meter.modify()
+    meter = sh.MeterEntry("rate")
+    meter.index = 3
+    (cell,) = list(meter.read())
+    assert (cell.cir, cell.cburst, cell.pir, cell.pburst) == (10, 2, 20, 4), cell
+    assert len(list(sh.MeterEntry("rate").read())) == 8
+
+    # The meter knows its table by its whole name.
+    owner = sh.TableEntry("ObjectsIngress.range_match")(action="police")
+    owner.match["kind"] = "0x0900..0x09ff"
+    owner.priority = 2
+    owner.insert()
+    direct = sh.DirectMeterEntry("policed")
+    direct.table_entry = owner
+    direct.cir, direct.cburst, direct.pir, direct.pburst = 1000, 100, 2000, 200
+    direct.modify()
+    read = sh.DirectMeterEntry("policed")
+    read.table_entry = owner
+    (found,) = list(read.read())
+    assert (found.cir, found.pburst) == (1000, 200), found
+    owner.delete()
+    print("meters: indirect, direct, wildcard, written")
+
+
 def replication() -> None:
     group = sh.MulticastGroupEntry(5)
     group.add(1, 1).add(2, 2).add(2, 3)
@@ -113,6 +141,8 @@ def replication() -> None:
     session = sh.CloneSessionEntry(3)
     session.add(4, 1)
     session.insert()
+    (read,) = list(sh.CloneSessionEntry().read())
+    assert read.session_id == 3
     session.delete()
     print("replication: multicast group, clone session")
 
@@ -172,6 +202,7 @@ def main() -> int:
         table_entries()
         packets()
         counters()
+        meters()
         replication()
         action_profiles()
     finally:

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, PoisonError},
+    sync::{Arc, MutexGuard, PoisonError},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -10,8 +10,8 @@ use inca_p4runtime::{
     P4Info, bytestring,
     p4config::p4_data_type_spec::TypeSpec,
     p4v1::{
-        DigestList, DigestListAck, IdleTimeoutNotification, P4Data, P4StructLike, p4_data::Data,
-        stream_message_response as response,
+        DigestList, DigestListAck, IdleTimeoutNotification, P4Data, P4StructLike, digest_entry::Config,
+        p4_data::Data, stream_message_response as response,
     },
 };
 use tokio::sync::mpsc;
@@ -22,12 +22,25 @@ use crate::{control::DigestRecord, program::DigestId, runtime::Event};
 /// How often entries with an idle timeout are looked at.
 const IDLE_PERIOD: Duration = Duration::from_millis(100);
 
+/// Most messages in a list, if the controller names no number.
+const LIST: usize = 256;
+
 /// Digests on their way to controllers.
 #[derive(Debug, Default)]
 pub(super) struct Digests {
     next_list: u64,
     /// Messages that were sent and not acknowledged, with their list and when they were sent.
     unacknowledged: HashMap<Message, (u64, Instant)>,
+    /// Lists that wait for more, by digest.
+    pending: HashMap<u32, Pending>,
+}
+
+/// A list that is not full yet.
+#[derive(Debug)]
+struct Pending {
+    list: DigestList,
+    /// When it is sent all the same.
+    deadline: Instant,
 }
 
 /// Id of the digest, and its fields.
@@ -42,29 +55,78 @@ impl Digests {
     /// The pipeline changed.
     pub(super) fn forget(&mut self) {
         self.unacknowledged.clear();
+        self.pending.clear();
     }
 
-    /// The id of the list to send; `None` while the same message waits for its acknowledgement.
-    fn list(&mut self, digest: u32, fields: &[Vec<u8>], ack_timeout: Duration, now: Instant) -> Option<u64> {
-        self.unacknowledged.retain(|_, (_, sent)| now.duration_since(*sent) < ack_timeout);
+    /// A message with its data; returns the list to send, if one is full now. None too while the same message waits for its
+    /// acknowledgement.
+    fn add(
+        &mut self,
+        digest: u32,
+        (fields, data): (&[Vec<u8>], P4Data),
+        config: Config,
+        now: Instant,
+    ) -> Option<DigestList> {
+        let span = |ns: i64| Duration::from_nanos(u64::try_from(ns).unwrap_or(0));
+        self.unacknowledged.retain(|_, (_, sent)| now.duration_since(*sent) < span(config.ack_timeout_ns));
         let key = (digest, fields.to_vec());
         if self.unacknowledged.contains_key(&key) {
             return None;
         }
-        self.next_list += 1;
-        if !ack_timeout.is_zero() {
-            self.unacknowledged.insert(key, (self.next_list, now));
+        let pending = self.pending.entry(digest).or_insert_with(|| {
+            self.next_list += 1;
+            let list = DigestList { digest_id: digest, list_id: self.next_list, ..Default::default() };
+            Pending { list, deadline: now + span(config.max_timeout_ns) }
+        });
+        if config.ack_timeout_ns > 0 {
+            self.unacknowledged.insert(key, (pending.list.list_id, now));
         }
-        Some(self.next_list)
+        pending.list.data.push(data);
+        let full = match usize::try_from(config.max_list_size) {
+            Ok(size @ 1..) => size,
+            _ => LIST,
+        };
+        if pending.list.data.len() < full && now < pending.deadline {
+            return None;
+        }
+        self.pending.remove(&digest).map(|pending| pending.list)
+    }
+
+    /// When the next list is due.
+    fn deadline(&self) -> Option<Instant> {
+        self.pending.values().map(|pending| pending.deadline).min()
+    }
+
+    /// The lists whose time has come.
+    fn due(&mut self, now: Instant) -> Vec<DigestList> {
+        let due: Vec<u32> =
+            self.pending.iter().filter(|(_, p)| p.deadline <= now).map(|(digest, _)| *digest).collect();
+        due.iter().filter_map(|digest| self.pending.remove(digest)).map(|pending| pending.list).collect()
     }
 }
 
 /// Forwards events of the packet thread until it ends.
 pub(super) async fn run(shared: Arc<Shared>, mut events: mpsc::Receiver<Event>) {
-    while let Some(event) = events.recv().await {
+    loop {
+        let due = digests(&shared).deadline();
+        let wait = async {
+            match due {
+                Some(due) => tokio::time::sleep_until(due.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        let event = tokio::select! {
+            event = events.recv() => event,
+            () = wait => {
+                let lists = digests(&shared).due(Instant::now());
+                lists.into_iter().for_each(|list| send_digests(&shared, list));
+                continue;
+            }
+        };
         match event {
-            Event::PacketIn(frame) => packet_in(&shared, frame),
-            Event::Digest(digest, record) => digest_message(&shared, digest, &record),
+            Some(Event::PacketIn(frame)) => packet_in(&shared, frame),
+            Some(Event::Digest(digest, record)) => digest_message(&shared, digest, &record),
+            None => return,
         }
     }
 }
@@ -111,16 +173,20 @@ fn digest_message(shared: &Shared, digest: DigestId, record: &DigestRecord) {
     let entry = plane.notes.lock().unwrap_or_else(PoisonError::into_inner).digests.get(&id).copied();
     // Digests that nobody asked for are not sent.
     let Some(entry) = entry else { return };
-    let ack_timeout = u64::try_from(entry.config.unwrap_or_default().ack_timeout_ns).unwrap_or(0);
-    let list = shared.digests.lock().unwrap_or_else(PoisonError::into_inner).list(
-        id,
-        &record.fields,
-        Duration::from_nanos(ack_timeout),
-        Instant::now(),
-    );
-    let Some(list_id) = list else { return };
-    let data = vec![digest_data(&plane.pipeline.info, id, record)];
-    let list = DigestList { digest_id: id, list_id, data, timestamp: timestamp() };
+    let data = digest_data(&plane.pipeline.info, id, record);
+    let message = (record.fields.as_slice(), data);
+    let list = digests(shared).add(id, message, entry.config.unwrap_or_default(), Instant::now());
+    if let Some(list) = list {
+        send_digests(shared, list);
+    }
+}
+
+fn digests(shared: &Shared) -> MutexGuard<'_, Digests> {
+    shared.digests.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn send_digests(shared: &Shared, list: DigestList) {
+    let list = DigestList { timestamp: timestamp(), ..list };
     to_primaries(shared, &response::Update::Digest(list));
 }
 

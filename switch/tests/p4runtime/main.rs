@@ -5,7 +5,9 @@
 mod contract;
 
 mod cases;
+mod compliance;
 mod entities;
+mod errors;
 mod pipelines;
 mod server;
 mod streams;

@@ -120,6 +120,48 @@ async fn digests_are_sent_once_until_acknowledged() {
     client.write(vec![delete(Kind::DigestEntry(digest))]).await.expect("digest off");
 }
 
+/// Lists are filled up to their size, and sent when their time has come.
+#[tokio::test]
+async fn digests_are_sent_in_lists() {
+    let server = Server::start().await;
+    let (client, mut events, pipeline) = server.target().ready().await;
+    let shared = pipeline.info.profile("shared").expect("profile").id;
+    let digest_id = pipeline.info.digest("learn_t").expect("digest").id;
+    let learn = action_call(&pipeline.info, "learn", []).expect("action");
+    let member = ActionProfileMember { action_profile_id: shared, member_id: 1, action: Some(learn) };
+    let entry = EntryBuilder::new(&pipeline.info).table("by_profile").exact("src", SOURCE).member(1);
+    let digest = |max_timeout_ns, max_list_size| {
+        let config = digest_entry::Config { max_timeout_ns, max_list_size, ack_timeout_ns: 0 };
+        Kind::DigestEntry(DigestEntry { digest_id, config: Some(config) })
+    };
+    let hour = 3_600_000_000_000;
+    client
+        .write(vec![
+            insert(Kind::ActionProfileMember(member)),
+            insert(entry.build().expect("entry")),
+            insert(digest(hour, 3)),
+        ])
+        .await
+        .expect("write");
+    let next_digest = |event| match event {
+        Event::Digest(list) => Some(list),
+        _ => None,
+    };
+    for _ in 0..6 {
+        inject(&client, &pipeline).await;
+    }
+    let first = next_event(&mut events, "a full list", next_digest).await;
+    let second = next_event(&mut events, "the next full list", next_digest).await;
+    assert_eq!((first.data.len(), second.data.len()), (3, 3));
+    assert!(second.list_id > first.list_id);
+
+    client.write(vec![inca_p4runtime::client::modify(digest(50_000_000, 3))]).await.expect("a shorter time");
+    inject(&client, &pipeline).await;
+    inject(&client, &pipeline).await;
+    let late = next_event(&mut events, "a list whose time has come", next_digest).await;
+    assert_eq!(late.data.len(), 2);
+}
+
 #[tokio::test]
 async fn idle_entries_are_reported() {
     let server = Server::start().await;

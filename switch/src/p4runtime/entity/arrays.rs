@@ -144,7 +144,7 @@ fn register_value(info: &RegisterInfo, data: Option<&P4Data>) -> Outcome<Vec<u8>
     })?;
     let value = match data.and_then(|data| data.data.as_ref()).ok_or_else(expected)? {
         Data::Bitstring(value) => value.clone(),
-        Data::Bool(value) => vec![u8::from(*value)],
+        Data::Bool(value) if width == 1 => vec![u8::from(*value)],
         _ => return Err(expected()),
     };
     let fits = bytestring::fit(&value, width).map(<[u8]>::to_vec);

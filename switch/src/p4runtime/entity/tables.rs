@@ -357,6 +357,12 @@ fn check_resources(table: &TableInfo, entry: &p4v1::TableEntry) -> Outcome {
     if entry.counter_data.is_some() && table.direct_counter.is_none() {
         return Err(missing("direct counter"));
     }
+    // All is checked before anything is changed.
+    if let Some(CounterData { byte_count, packet_count }) = entry.counter_data {
+        direct::counter_value(byte_count, packet_count).map_err(|error| {
+            UpdateError::new(error.code, format!("table {}: {}", table.name, error.message))
+        })?;
+    }
     if (entry.meter_config.is_some() || entry.meter_counter_data.is_some()) && table.direct_meter.is_none() {
         return Err(missing("direct meter"));
     }
