@@ -3,9 +3,10 @@
 
 use inca_tests::recipe::text;
 use inca_tests::recording::{RECORD, Recording};
+use inca_tests::stf::embedded::Embedded;
 use inca_tests::stf::folder::{Kind, cases};
 use inca_tests::stf::recipe::{ABOUT, NAME, Round, folder, rounds};
-use inca_tests::stf::run::Verdict;
+use inca_tests::stf::run::{Verdict, run};
 use inca_tests::target::Sent;
 use inca_tests::traffic::Step;
 
@@ -26,6 +27,29 @@ fn scripts_pass(kind: Kind) {
 #[test]
 fn scripts_pass_on_the_embedded_switch() {
     scripts_pass(Kind::Embedded);
+}
+
+/// p4c assigns unions member by member, though the format has assignments of whole ones.
+#[test]
+fn unions_are_assigned_whole() {
+    let case = cases(&folder()).unwrap().into_iter().find(|case| case.name == "headers").unwrap();
+    let loaded = case.load().unwrap();
+    let mut document: serde_json::Value = serde_json::from_str(&loaded.json).unwrap();
+    let actions = document["actions"].as_array_mut().unwrap();
+    let primitives = actions.iter_mut().map(|action| action["primitives"].as_array_mut().unwrap());
+    let of_union = |primitive: &serde_json::Value| {
+        primitive["op"] == "assign_header" && primitive["parameters"][0]["value"] == "other.l"
+    };
+    let (primitives, at) =
+        primitives.into_iter().find_map(|all| all.iter().position(of_union).map(|at| (all, at))).unwrap();
+    primitives[at] = serde_json::json!({
+        "op": "assign_union",
+        "parameters": [{"type": "header_union", "value": "other"}, {"type": "header_union", "value": "one"}],
+    });
+    // The other member's assignment goes, and the places of jumps stay as they are: there are none here.
+    assert_eq!(primitives.remove(at + 1)["op"], "assign_header");
+    let mut bench = Embedded::new(&document.to_string()).unwrap();
+    assert_eq!(run(&loaded.names, &loaded.script, &mut bench), Verdict::Pass);
 }
 
 fn steps(rounds: &[Round]) -> Vec<Step> {

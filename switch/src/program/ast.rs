@@ -157,32 +157,107 @@ pub(crate) enum Place {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Primitive {
-    Assign { to: Place, value: Expr },
-    AssignVariable { to: FieldRef, from: FieldRef },
-    AssignHeader { to: HeaderExpr, from: HeaderExpr },
-    AssignStack { to: u32, from: u32 },
+    Assign {
+        to: Place,
+        value: Expr,
+    },
+    AssignVariable {
+        to: FieldRef,
+        from: FieldRef,
+    },
+    AssignHeader {
+        to: HeaderExpr,
+        from: HeaderExpr,
+    },
+    AssignStack {
+        to: u32,
+        from: u32,
+    },
+    /// Members of unions, one by one.
+    AssignUnions {
+        to: Vec<u32>,
+        from: Vec<u32>,
+    },
+    /// All unions of a stack, and how many are counted.
+    AssignUnionStack {
+        to: u32,
+        from: u32,
+    },
     AddHeader(HeaderExpr),
     RemoveHeader(HeaderExpr),
-    Push { stack: u32, count: Expr },
-    Pop { stack: u32, count: Expr },
+    Push {
+        stack: u32,
+        count: Expr,
+    },
+    Pop {
+        stack: u32,
+        count: Expr,
+    },
     Jump(usize),
-    JumpIfZero { condition: Expr, target: usize },
+    JumpIfZero {
+        condition: Expr,
+        target: usize,
+    },
     Exit,
     Drop,
-    Count { counter: u32, index: Expr },
-    Meter { meter: u32, index: Expr, to: Place },
-    RegisterRead { to: Place, register: u32, index: Expr },
-    RegisterWrite { register: u32, index: Expr, value: Expr },
-    Hash { to: Place, base: Expr, calculation: u32, size: Expr },
-    Random { to: Place, low: Expr, high: Expr },
-    Digest { list: Expr },
-    CloneIngress { session: Expr, fields: Expr },
-    CloneEgress { session: Expr, fields: Expr },
-    Resubmit { fields: Expr },
-    Recirculate { fields: Expr },
-    Truncate { length: Expr },
-    Assert { condition: Expr, what: &'static str },
-    Log { format: String, args: Vec<Expr> },
+    Count {
+        counter: u32,
+        index: Expr,
+    },
+    Meter {
+        meter: u32,
+        index: Expr,
+        to: Place,
+    },
+    RegisterRead {
+        to: Place,
+        register: u32,
+        index: Expr,
+    },
+    RegisterWrite {
+        register: u32,
+        index: Expr,
+        value: Expr,
+    },
+    Hash {
+        to: Place,
+        base: Expr,
+        calculation: u32,
+        size: Expr,
+    },
+    Random {
+        to: Place,
+        low: Expr,
+        high: Expr,
+    },
+    Digest {
+        list: Expr,
+    },
+    CloneIngress {
+        session: Expr,
+        fields: Expr,
+    },
+    CloneEgress {
+        session: Expr,
+        fields: Expr,
+    },
+    Resubmit {
+        fields: Expr,
+    },
+    Recirculate {
+        fields: Expr,
+    },
+    Truncate {
+        length: Expr,
+    },
+    Assert {
+        condition: Expr,
+        what: &'static str,
+    },
+    Log {
+        format: String,
+        args: Vec<Expr>,
+    },
     Nop,
 }
 

@@ -342,6 +342,8 @@ impl Exposed {
             }
             Primitive::Log { args, .. } => args.iter().for_each(|a| self.read(a, written)),
             Primitive::AssignStack { .. }
+            | Primitive::AssignUnions { .. }
+            | Primitive::AssignUnionStack { .. }
             | Primitive::Jump(_)
             | Primitive::Exit
             | Primitive::Drop

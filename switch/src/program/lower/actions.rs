@@ -79,6 +79,13 @@ impl Lowering<'_> {
                 self.emit(Op::AssignHeaderIndexed { to, from });
             }
             Primitive::AssignStack { to, from } => self.emit(Op::AssignStack { to: *to, from: *from }),
+            Primitive::AssignUnions { to, from } => self.assign_headers(to, from),
+            Primitive::AssignUnionStack { to, from } => {
+                let (to, from) =
+                    (&self.layout.union_stacks[*to as usize], &self.layout.union_stacks[*from as usize]);
+                self.assign_headers(&to.elements.concat(), &from.elements.concat());
+                self.emit(Op::Mov { d: to.next, a: from.next, mask: u64::MAX });
+            }
             Primitive::AddHeader(HeaderExpr::Fixed(h)) => self.emit(Op::AddHeader { header: *h }),
             Primitive::AddHeader(header) => {
                 let pick = self.pick(header)?;
@@ -161,6 +168,13 @@ impl Lowering<'_> {
             }
         }
         Ok(())
+    }
+
+    /// One after the other: of a union's members at most one is valid, and to assign it makes the others invalid.
+    fn assign_headers(&mut self, to: &[u32], from: &[u32]) {
+        for (to, from) in to.iter().zip(from) {
+            self.emit(Op::AssignHeader { to: *to, from: *from });
+        }
     }
 
     fn message(&mut self, text: String, args: Vec<(Loc, u16)>) -> u32 {

@@ -79,7 +79,26 @@ impl Reader {
                 }
                 Primitive::AssignStack { to, from }
             }
-            "assign_union" | "assign_union_stack" => return Err(node.unsupported(format!("primitive {op}"))),
+            "assign_union" => {
+                let a = args(2)?;
+                let (to, from) = (self.union_members(&a[0], scope)?, self.union_members(&a[1], scope)?);
+                if !self.same_types(&to, &from) {
+                    return node.wrong("two header unions of one type");
+                }
+                Primitive::AssignUnions { to, from }
+            }
+            "assign_union_stack" => {
+                let a = args(2)?;
+                let (to, from) = (self.union_stack(&a[0], scope)?, self.union_stack(&a[1], scope)?);
+                let members = |stack: u32| -> Vec<u32> {
+                    let unions = &self.ast.union_stacks[stack as usize].unions;
+                    unions.iter().flat_map(|u| self.ast.unions[*u as usize].headers.clone()).collect()
+                };
+                if !self.same_types(&members(to), &members(from)) {
+                    return node.wrong("two header union stacks of one type and size");
+                }
+                Primitive::AssignUnionStack { to, from }
+            }
             "add_header" | "add_header_fast" => Primitive::AddHeader(self.header_expr(&args(1)?[0], scope)?),
             "remove_header" => Primitive::RemoveHeader(self.header_expr(&args(1)?[0], scope)?),
             "push" | "pop" => {
@@ -192,6 +211,11 @@ impl Reader {
             Type::Data => expr,
             Type::Bool => Expr::Unary(super::super::ast::UnOp::ToData, Box::new(expr)),
         })
+    }
+
+    fn same_types(&self, one: &[u32], other: &[u32]) -> bool {
+        let ty = |header: &u32| self.ast.headers[*header as usize].ty;
+        one.len() == other.len() && one.iter().map(ty).eq(other.iter().map(ty))
     }
 
     fn jump_target(&self, node: &Node) -> Result<usize> {

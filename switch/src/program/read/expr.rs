@@ -62,6 +62,25 @@ impl Reader {
         }
     }
 
+    /// The headers of a union that is named outright.
+    pub(super) fn union_members(&self, node: &Node, scope: Scope) -> Result<Vec<u32>> {
+        match self.value(node, scope)? {
+            Value::Union(UnionExpr::Fixed(u)) => Ok(self.ast.unions[u as usize].headers.clone()),
+            Value::Union(UnionExpr::Indexed { .. }) => {
+                Err(node.unsupported("a union picked at run time in an assignment of unions"))
+            }
+            _ => node.wrong("a header union"),
+        }
+    }
+
+    /// A stack of unions.
+    pub(super) fn union_stack(&self, node: &Node, scope: Scope) -> Result<u32> {
+        match self.value(node, scope)? {
+            Value::UnionStack(s) => Ok(s),
+            _ => node.wrong("a header union stack"),
+        }
+    }
+
     /// Where an assignment may go.
     pub(super) fn place(&self, node: &Node, scope: Scope) -> Result<Place> {
         match self.value(node, scope)? {
