@@ -11,6 +11,7 @@ import pytest
 
 from inca_net.experiment import run
 from inca_net.experiment_file import parse_experiment
+from inca_net.peers import missing
 from inca_net.results import Results
 
 TEXT = """\
@@ -89,3 +90,19 @@ def test_what_is_not_installed_is_skipped_and_said(tmp_path: Path, monkeypatch: 
     assert run(experiment, results, lambda _line: None) == 0
     assert list(results.skipped) == ["two/embedded/openmpi-ring/1"]
     assert "mpicc and mpirun not found" in (tmp_path / "report.md").read_text()
+
+
+@pytest.mark.parametrize("job", ["{kind: openmpi, algorithm: ring}", "{kind: gloo}"])
+def test_peers_sum_over_the_same_switches(tmp_path: Path, job: str) -> None:
+    experiment = parse_experiment(
+        f"networks: [{{topology: tree2, workers: [1, 1]}}]\njobs: [{job}]\nsizes: [{{bytes: 64K, iterations: 2}}]\n",
+        "e",
+        "e",
+    )
+    if reason := missing(experiment.jobs[0].kind):
+        pytest.skip(reason)
+    results = Results(tmp_path, experiment)
+    results.open(resume=False)
+    assert run(experiment, results, lambda _line: None) == 0
+    assert [(row["bytes"], row["wrong"], row["ranks"]) for row in results.rows] == [(65536, 0, 2)]
+    assert results.rows[0]["mean_seconds"] > 0
