@@ -114,9 +114,7 @@ async def notifications(switch: fy.Switch) -> None:
         assert digests.data == [{"mac": 1, "port": 255}], digests
         await switch.write([digests.ack()])
     await switch.delete([digest, entry, learn])
-    idle = fy.P4TableEntry(
-        "exact_match", match=fy.Match(dst=5), action=fy.Action("drop"), idle_timeout_ns=1_000_000
-    )
+    idle = fy.P4TableEntry("exact_match", match=fy.Match(dst=5), action=fy.Action("drop"), idle_timeout_ns=1_000_000)
     async with asyncio.timeout(5):
         told = asyncio.ensure_future(anext(aiter(switch.read_idle_timeouts())))
         await asyncio.sleep(0)
