@@ -94,6 +94,8 @@ def run(quick: bool, only: Sequence[str], results: Path, resume: bool, as_json: 
         "load_average_after": list(os.getloadavg()),
         "seconds": time.monotonic() - started,
         "quick": quick,
+        # Parts were then measured at different times, under different loads: rows say which.
+        "resumed": resume,
         "failed": failed,
         "checks": [check.json() for check in checks],
         "reports": reports,
@@ -161,12 +163,14 @@ def markdown(
     """The report for people, with its plots beside it."""
     load = " ".join(f"{value:.2f}" for value in latest["load_average_after"])
     lines = ["# Benchmarks", "", f"{machine.line(latest['machine'])}; {load} after {latest['seconds']:.0f} s.", ""]
+    if latest["resumed"]:
+        lines += ["Resumed: parts were measured at different times, under different loads; each row says when.", ""]
     lines += ["## What was promised", "", *table(checks)]
     for old in results.glob("*.png"):
         old.unlink()
     for title, name in bench_plots.draw(results, latest["reports"], rows):
         lines += [f"## {title}", "", f"![{title}]({name})", ""]
-    lines += dataplane_table(latest["reports"])
+    lines += dataplane_table(latest["reports"]) + codec_table(latest["reports"].get("codec") or [])
     for name, found in rows.items():
         sums = figures(row for row in found if row["job"] != STARTUP)
         lines += [f"# {title_of(name)}", "", *tables(sums)]
@@ -182,6 +186,18 @@ def title_of(name: str) -> str:
     from .experiment_file import read_experiment
 
     return read_experiment(EXPERIMENTS / f"{name}.yaml").title
+
+
+def codec_table(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Markdown, or nothing."""
+    if not rows:
+        return []
+    lines = ["## Codec", "", "One core, bytes of f32 a second.", ""]
+    lines += ["| format | direction | MB/s | memcpy MB/s | times memcpy |", "|---" * 5 + "|"]
+    for row in rows:
+        speeds = f"{row['bytes_per_s'] / 1e6:,.0f} | {row['memcpy_bytes_per_s'] / 1e6:,.0f}"
+        lines.append(f"| {row['format']} | {row['direction']} | {speeds} | {row['ratio']:.2f} |")
+    return [*lines, ""]
 
 
 def dataplane_table(reports: dict[str, Any]) -> list[str]:

@@ -26,7 +26,24 @@ def draw(folder: Path, reports: dict[str, Any], rows: dict[str, list[Row]]) -> l
     if reports.get("dataplane"):
         dataplane(folder / "dataplane.png", reports["dataplane"]["rows"])
         drawn.append(("Bytes aggregated a second", "dataplane.png"))
+    if reports.get("codec"):
+        codec(folder / "codec.png", reports["codec"])
+        drawn.append(("Codec beside memcpy", "codec.png"))
     return drawn
+
+
+def codec(path: Path, rows: Sequence[Row]) -> None:
+    """A bar for each format and direction, and memcpy."""
+    pyplot = matplotlib_pyplot()
+    figure, axes = pyplot.subplots(figsize=(8, 0.9 + 0.36 * len(rows)))
+    names = [f"{row['format']} {row['direction']}" for row in rows][::-1]
+    axes.barh(names, [row["bytes_per_s"] / 1e9 for row in rows][::-1])
+    axes.axvline(rows[0]["memcpy_bytes_per_s"] / 1e9, color="k", linestyle=":", label="memcpy")
+    axes.legend(fontsize=8)
+    axes.set(xlabel="GB of f32 a second, one core")
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
 
 
 def bars(path: Path, here: Sequence[Figure], title: str) -> None:

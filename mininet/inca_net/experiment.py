@@ -122,7 +122,7 @@ def run_cell(experiment: Experiment, emulation: Emulation, cell: Cell) -> dict[s
         found["failed"] = str(error)
     found["seconds"] = time.monotonic() - started
     for row in found.get("rows", []):
-        row["experiment"] = experiment.name
+        row |= {"experiment": experiment.name, "load": found["load"], "time": found["time"]}
     return found
 
 
