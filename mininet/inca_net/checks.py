@@ -59,7 +59,7 @@ def all_checks(rows: dict[str, list[Row]], reports: dict[str, Any]) -> list[Chec
     # The quick run has one experiment for all.
     latency = figures(rows.get("latency") or rows.get("quick") or [])
     for switch in SWITCHES:
-        checks += goal_checks(figures(rows.get(f"goal-{switch}", [])), switch)
+        checks += goal_checks(figures(rows.get(f"goal-{switch}") or rows.get("quick") or []), switch)
         checks.append(latency_check(latency, switch))
     checks += scaling_checks(rows.get("scaling", []))
     checks += soak_checks(reports.get("soak"))
