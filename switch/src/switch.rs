@@ -1,13 +1,14 @@
 //! The switch: one program, its state, and the packet path of BMv2's `simple_switch`, run to completion.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::control::{DigestRecord, Replica};
 use crate::exec::state::State;
 use crate::exec::{Machine, PacketState, RuntimeFaults};
 use crate::program::op::Loc;
-use crate::program::{DigestId, Kept, Program, StdField};
+use crate::program::{DigestId, EgressWrite, Kept, Program, StdField};
 
 /// `instance_type` of packets, as simple_switch numbers them.
 mod instance {
@@ -72,6 +73,8 @@ struct Buffers {
     out: Vec<u8>,
     /// What egress may write, as ingress left it.
     snapshot: Vec<u64>,
+    /// Where in the packet's memory the parts of the snapshot belong.
+    ranges: Vec<Range<usize>>,
     replicas: Vec<Replica>,
     /// Whole packets put aside while a clone is processed.
     spare: Vec<Vec<u64>>,
@@ -254,22 +257,28 @@ impl<O: Output> Run<'_, O> {
     fn replicate(&mut self, packet: &PacketState, frame: &[u8], replicas: &[Replica]) {
         let Some((last, others)) = replicas.split_last() else { return };
         let mut snapshot = std::mem::take(&mut self.b.snapshot);
+        let mut ranges = std::mem::take(&mut self.b.ranges);
         if !others.is_empty() {
             snapshot.clear();
-            for (at, n) in &self.program.egress_writes {
-                snapshot.extend(&self.m.mem[*at as usize..(*at + *n) as usize]);
+            ranges.clear();
+            let held = |w: &&EgressWrite| w.valid.is_none_or(|valid| self.m.mem[valid as usize] != 0);
+            for write in self.program.egress_writes.iter().filter(held) {
+                let range = write.at as usize..(write.at + write.limbs) as usize;
+                snapshot.extend_from_slice(&self.m.mem[range.clone()]);
+                ranges.push(range);
             }
         }
         for replica in others {
             self.copy_out(packet, frame, *replica);
             let mut rest = snapshot.as_slice();
-            for (at, n) in &self.program.egress_writes {
-                let (part, more) = rest.split_at(*n as usize);
-                self.m.mem[*at as usize..(*at + *n) as usize].copy_from_slice(part);
+            for range in &ranges {
+                let (part, more) = rest.split_at(range.len());
+                self.m.mem[range.clone()].copy_from_slice(part);
                 rest = more;
             }
         }
         self.b.snapshot = snapshot;
+        self.b.ranges = ranges;
         self.copy_out(packet, frame, *last);
     }
 
@@ -311,12 +320,7 @@ impl<O: Output> Run<'_, O> {
             }
         }
         bytes.clear();
-        for header in &self.program.deparser {
-            let header = &self.program.layout.headers[*header as usize];
-            if self.m.mem[header.valid as usize] != 0 {
-                crate::exec::emit(header, &self.m.mem, bytes);
-            }
-        }
+        self.m.emit(self.program, bytes);
         bytes.extend_from_slice(payload);
         bytes.truncate(usize::try_from(packet.truncate).unwrap_or(usize::MAX));
     }

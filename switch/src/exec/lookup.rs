@@ -60,6 +60,27 @@ impl Machine {
         true
     }
 
+    /// A key of one limb, no part of which is in a stack. `None`: a lookahead went beyond the packet.
+    #[inline(always)]
+    fn narrow_key(&self, packet: &PacketState, frame: &[u8], parts: &[KeyPart]) -> Option<u64> {
+        let mut key = 0;
+        for part in parts {
+            let value = match part.source {
+                KeySource::Memory(at) if part.valid == Loc::MAX || self.get(part.valid) != 0 => self.get(at),
+                KeySource::Lookahead { offset, bits } => {
+                    let at = packet.parsed * 8 + offset as usize;
+                    if at + bits as usize > frame.len() * 8 {
+                        return None;
+                    }
+                    wire::read_bits(frame, at, bits)
+                }
+                _ => 0,
+            };
+            key |= value << part.shift;
+        }
+        Some(key)
+    }
+
     /// Looks a table up. Returns the code of the action (`END`: none) and where to go on after it.
     #[inline]
     pub(super) fn apply(
@@ -133,6 +154,12 @@ impl Machine {
         select: u32,
     ) -> Result<Pc, ParserError> {
         let select = &program.code.selects[select as usize];
+        if let Some(cases) = &select.narrow {
+            let key = self.narrow_key(packet, frame, &select.parts);
+            let key = key.ok_or(ParserError(program.errors.packet_too_short))?;
+            let found = cases.iter().find(|(mask, value, _)| key & mask == *value);
+            return Ok(found.map_or(select.default, |(_, _, to)| *to));
+        }
         if !self.pack(program, packet, frame, &select.parts, select.limbs) {
             return Err(ParserError(program.errors.packet_too_short));
         }

@@ -3,6 +3,7 @@
 pub(crate) mod calc;
 pub(crate) mod hash;
 mod headers;
+mod limbs;
 mod lookup;
 pub(crate) mod meter;
 mod parse;
@@ -12,9 +13,9 @@ pub(crate) mod state;
 pub(crate) mod table;
 mod wide;
 mod wire;
+mod word;
 
 pub(crate) use run::Machine;
-pub(crate) use wire::emit;
 
 /// What BMv2 keeps beside the header fields of a packet in flight.
 #[derive(Debug, Clone)]

@@ -75,7 +75,7 @@ impl Machine {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn extract(
         &mut self,
         program: &Program,
@@ -102,10 +102,10 @@ impl Machine {
             bits = given as u32;
             self.set(len_at, given);
         }
-        let Some(bytes) = rest.get(..len) else {
+        if rest.len() < len {
             return Err(ParserError(program.errors.packet_too_short));
-        };
-        wire::extract(spec, bytes, bits, &mut self.mem);
+        }
+        wire::extract(spec, rest, bits, &mut self.mem);
         packet.parsed += len;
         self.mark_valid(program, header);
         Ok(())

@@ -1,7 +1,8 @@
 //! The interpreter.
 
+use super::limbs::Limbs;
 use super::state::State;
-use super::{PacketState, RuntimeFaults, wide};
+use super::{PacketState, RuntimeFaults, wide, wire, word};
 use crate::program::op::{END, Loc, Op, Pc};
 use crate::program::{Program, StdField};
 
@@ -9,14 +10,47 @@ use crate::program::{Program, StdField};
 #[derive(Debug)]
 pub(crate) struct Machine {
     /// The packet's memory; see `program::layout`.
-    pub(crate) mem: Vec<u64>,
+    pub(crate) mem: Limbs,
     pub(crate) state: State,
     pub(crate) faults: RuntimeFaults,
     drop_port: u64,
+    vectors: Vectors,
     /// Packed key of the table or select at hand.
     pub(super) key: Vec<u64>,
     pub(super) masked: Vec<u64>,
     pub(super) bytes: Vec<u8>,
+}
+
+/// Vector instructions that the processor has.
+#[derive(Debug, Clone, Copy)]
+enum Vectors {
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    Portable,
+}
+
+impl Vectors {
+    fn found() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let bits = is_x86_feature_detected!("bmi1")
+                && is_x86_feature_detected!("bmi2")
+                && is_x86_feature_detected!("lzcnt");
+            let avx512 = is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl");
+            if bits && avx512 {
+                return Self::Avx512;
+            }
+            if bits && is_x86_feature_detected!("avx2") {
+                return Self::Avx2;
+            }
+        }
+        Self::Portable
+    }
 }
 
 /// Jumps back that one run of a pipeline or parser may make. A right program makes a few per header.
@@ -37,13 +71,15 @@ fn shr(value: u64, count: u64) -> u64 {
 
 impl Machine {
     pub(crate) fn new(program: &Program, state: State, drop_port: u16) -> Self {
-        let mut mem = vec![0; program.layout.consts as usize];
-        mem.extend(&program.code.consts);
+        let (before, consts) = (program.layout.consts as usize, &program.code.consts);
+        let mut mem = Limbs::zeros(before + consts.len());
+        mem[before..].copy_from_slice(consts);
         Self {
             mem,
             state,
             faults: RuntimeFaults::default(),
             drop_port: drop_port.into(),
+            vectors: Vectors::found(),
             key: Vec::new(),
             masked: Vec::new(),
             bytes: Vec::new(),
@@ -74,8 +110,75 @@ impl Machine {
         program.std[field].map_or(0, |(at, _)| self.mem[at as usize])
     }
 
+    /// Appends the bytes of all valid headers, in the order of the program's deparser.
+    pub(crate) fn emit(&self, program: &Program, out: &mut Vec<u8>) {
+        match self.vectors {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: `Vectors::found` saw that the processor has these instructions.
+            Vectors::Avx512 => unsafe { self.emit_avx512(program, out) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as above.
+            Vectors::Avx2 => unsafe { self.emit_avx2(program, out) },
+            Vectors::Portable => self.emit_headers(program, out),
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2,lzcnt")]
+    fn emit_avx512(&self, program: &Program, out: &mut Vec<u8>) {
+        self.emit_headers(program, out);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
+    fn emit_avx2(&self, program: &Program, out: &mut Vec<u8>) {
+        self.emit_headers(program, out);
+    }
+
+    #[inline(always)]
+    fn emit_headers(&self, program: &Program, out: &mut Vec<u8>) {
+        for header in &program.deparser {
+            let header = &program.layout.headers[*header as usize];
+            if self.mem[header.valid as usize] != 0 {
+                wire::emit(header, &self.mem, out);
+            }
+        }
+    }
+
     /// Runs code until its end.
     pub(crate) fn run(&mut self, program: &Program, packet: &mut PacketState, frame: &[u8], start: Pc) {
+        match self.vectors {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: `Vectors::found` saw that the processor has these instructions.
+            Vectors::Avx512 => unsafe { self.run_avx512(program, packet, frame, start) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as above.
+            Vectors::Avx2 => unsafe { self.run_avx2(program, packet, frame, start) },
+            Vectors::Portable => self.interpret::<false>(program, packet, frame, start),
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2,lzcnt")]
+    fn run_avx512(&mut self, program: &Program, packet: &mut PacketState, frame: &[u8], start: Pc) {
+        self.interpret::<true>(program, packet, frame, start);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
+    fn run_avx2(&mut self, program: &Program, packet: &mut PacketState, frame: &[u8], start: Pc) {
+        self.interpret::<false>(program, packet, frame, start);
+    }
+
+    /// The interpreter's loop, compiled once for each set of vector instructions.
+    #[inline(always)]
+    fn interpret<const AVX512: bool>(
+        &mut self,
+        program: &Program,
+        packet: &mut PacketState,
+        frame: &[u8],
+        start: Pc,
+    ) {
         let mut pc = start as usize;
         let mut back: Pc = END;
         let mut fuel = MAX_LOOPS;
@@ -167,14 +270,27 @@ impl Machine {
                 Op::Extend { d, a, n, na, signed } => {
                     wide::extend(&mut self.mem, d as usize, a as usize, n.into(), na.into(), signed);
                 }
-                Op::MovWide { d, a, n } => {
-                    self.mem.copy_within(a as usize..a as usize + usize::from(n), d as usize);
-                }
+                Op::MovWide { d, a, n } => match usize::from(n) {
+                    word::LIMBS => self.set_word(d, &self.word(a)),
+                    n => self.mem.copy_within(a as usize..a as usize + n, d as usize),
+                },
                 Op::AddWide { d, a, b, n } => {
-                    wide::add(&mut self.mem, d as usize, a as usize, b as usize, n.into());
+                    if usize::from(n) == word::LIMBS
+                        && let Some(sum) = word::add(&self.word(a), &self.word(b))
+                    {
+                        self.set_word(d, &sum);
+                    } else {
+                        wide::add(&mut self.mem, d as usize, a as usize, b as usize, n.into());
+                    }
                 }
                 Op::SubWide { d, a, b, n } => {
-                    wide::sub(&mut self.mem, d as usize, a as usize, b as usize, n.into());
+                    if usize::from(n) == word::LIMBS
+                        && let Some(difference) = word::sub(&self.word(a), &self.word(b))
+                    {
+                        self.set_word(d, &difference);
+                    } else {
+                        wide::sub(&mut self.mem, d as usize, a as usize, b as usize, n.into());
+                    }
                 }
                 Op::MulWide { d, a, b, n } => {
                     wide::mul(&mut self.mem, d as usize, a as usize, b as usize, n.into());
@@ -182,39 +298,24 @@ impl Machine {
                 Op::DivWide { d, a, b, n } => self.divide_wide(d, a, b, n, true),
                 Op::ModWide { d, a, b, n } => self.divide_wide(d, a, b, n, false),
                 Op::AndWide { d, a, b, n } => {
-                    wide::zip(&mut self.mem, d as usize, a as usize, b as usize, n.into(), |x, y| x & y);
+                    self.zip(d, a, b, n, |x, y| x & y);
                 }
                 Op::OrWide { d, a, b, n } => {
-                    wide::zip(&mut self.mem, d as usize, a as usize, b as usize, n.into(), |x, y| x | y);
+                    self.zip(d, a, b, n, |x, y| x | y);
                 }
                 Op::XorWide { d, a, b, n } => {
-                    wide::zip(&mut self.mem, d as usize, a as usize, b as usize, n.into(), |x, y| x ^ y);
+                    self.zip(d, a, b, n, |x, y| x ^ y);
                 }
                 Op::NotWide { d, a, n } => {
-                    wide::zip(&mut self.mem, d as usize, a as usize, a as usize, n.into(), |x, _| !x);
+                    self.zip(d, a, a, n, |x, _| !x);
                 }
-                Op::ShlWide { d, a, b, n } => {
-                    let count = self.get(b);
-                    wide::shift_left(&mut self.mem, d as usize, a as usize, count, n.into());
-                }
+                Op::ShlWide { d, a, b, n } => self.shift_left::<AVX512>(d, a, self.get(b), n),
                 Op::ShrWide { d, a, b, n, na, signed } => {
-                    let count = self.get(b);
-                    wide::shift_right(
-                        &mut self.mem,
-                        d as usize,
-                        a as usize,
-                        count,
-                        n.into(),
-                        na.into(),
-                        signed,
-                    );
+                    self.shift_right::<AVX512>(d, a, self.get(b), n, na, signed)
                 }
-                Op::ShlWideBy { d, a, count, n } => {
-                    wide::shift_left(&mut self.mem, d as usize, a as usize, count.into(), n.into());
-                }
+                Op::ShlWideBy { d, a, count, n } => self.shift_left::<AVX512>(d, a, count.into(), n),
                 Op::ShrWideBy { d, a, count, n, na, signed } => {
-                    let mem = &mut self.mem;
-                    wide::shift_right(mem, d as usize, a as usize, count.into(), n.into(), na.into(), signed);
+                    self.shift_right::<AVX512>(d, a, count.into(), n, na, signed);
                 }
                 Op::SextWide { d, n, bits } => wide::sign_extend(self.slice_mut(d, n), bits),
                 Op::MaskWide { d, n, bits } => wide::mask(self.slice_mut(d, n), bits),
@@ -236,6 +337,7 @@ impl Machine {
                     self.register_read(d, n.into(), register, index)
                 }
                 Op::RegisterWrite { a, register, index } => self.register_write(a, register, index),
+                Op::RegisterAdd { a, register, index } => self.register_add(a, register, index),
                 Op::Apply { table } => match self.apply(program, packet, frame, table) {
                     (END, next) => go!(next),
                     (code, next) => {
@@ -271,8 +373,13 @@ impl Machine {
                     }
                 }
                 Op::Drop => self.mark_to_drop(program),
-                Op::Extract { .. }
-                | Op::ExtractNext { .. }
+                Op::Extract { header } => {
+                    if let Err(ParserError(code)) = self.extract(program, packet, frame, header, None) {
+                        packet.error = Some(code);
+                        return;
+                    }
+                }
+                Op::ExtractNext { .. }
                 | Op::ExtractUnionNext { .. }
                 | Op::ExtractVariable { .. }
                 | Op::ExtractNextVariable { .. }
@@ -303,6 +410,54 @@ impl Machine {
         &mut self.mem[at as usize..at as usize + usize::from(n)]
     }
 
+    #[inline(always)]
+    fn word(&self, at: Loc) -> word::Word {
+        word::load(&self.mem, at as usize)
+    }
+
+    #[inline(always)]
+    fn set_word(&mut self, at: Loc, value: &word::Word) {
+        word::store(&mut self.mem, at as usize, value);
+    }
+
+    #[inline(always)]
+    fn zip(&mut self, d: Loc, a: Loc, b: Loc, n: u16, f: impl Fn(u64, u64) -> u64) {
+        match usize::from(n) {
+            word::LIMBS => self.set_word(d, &word::zip(&self.word(a), &self.word(b), f)),
+            n => wide::zip(&mut self.mem, d as usize, a as usize, b as usize, n, f),
+        }
+    }
+
+    #[inline(always)]
+    fn shift_left<const AVX512: bool>(&mut self, d: Loc, a: Loc, count: u64, n: u16) {
+        let (to, from, n) = (d as usize, a as usize, usize::from(n));
+        if n == word::LIMBS && count < 64 {
+            #[cfg(target_arch = "x86_64")]
+            if AVX512 {
+                // SAFETY: this is compiled into `run_avx512` alone.
+                let value = unsafe { word::shift_left_avx512(&self.word(a), count) };
+                return self.set_word(d, &value);
+            }
+            return self.set_word(d, &word::shift_left(&self.word(a), count));
+        }
+        wide::shift_left(&mut self.mem, to, from, count, n);
+    }
+
+    #[inline(always)]
+    fn shift_right<const AVX512: bool>(&mut self, d: Loc, a: Loc, count: u64, n: u16, na: u16, signed: bool) {
+        let (to, from, n, na) = (d as usize, a as usize, usize::from(n), usize::from(na));
+        if n == word::LIMBS && na == n && !signed && count < 64 {
+            #[cfg(target_arch = "x86_64")]
+            if AVX512 {
+                // SAFETY: this is compiled into `run_avx512` alone.
+                let value = unsafe { word::shift_right_avx512(&self.word(a), count) };
+                return self.set_word(d, &value);
+            }
+            return self.set_word(d, &word::shift_right(&self.word(a), count));
+        }
+        wide::shift_right(&mut self.mem, to, from, count, n, na, signed);
+    }
+
     pub(super) fn divided(&mut self, fine: bool) {
         self.faults.division_by_zero += u64::from(!fine);
     }
@@ -316,37 +471,55 @@ impl Machine {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn register_read(&mut self, d: Loc, n: usize, register: u32, index: Loc) {
-        let index = self.get(index) as usize;
-        let register = &self.state.registers[register as usize];
-        let limbs = register.limbs;
-        if index >= register.size {
+        let index = self.get(index);
+        let Some(cell) = self.state.registers[register as usize].cell(index) else {
             self.faults.index_out_of_range += 1;
             return;
-        }
-        let cell = &register.cells[index * limbs..(index + 1) * limbs];
+        };
         let to = &mut self.mem[d as usize..d as usize + n];
-        if n == limbs {
-            to.copy_from_slice(cell);
-        } else {
-            let both = n.min(limbs);
-            to[..both].copy_from_slice(&cell[..both]);
-            to[both..].fill(0);
+        match (cell, to) {
+            ([from], [to]) => *to = *from,
+            (from, to) if n == word::LIMBS && from.len() == n => word::store(to, 0, &word::load(from, 0)),
+            (from, to) => {
+                let both = n.min(from.len());
+                to[..both].copy_from_slice(&from[..both]);
+                to[both..].fill(0);
+            }
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn register_write(&mut self, a: Loc, register: u32, index: Loc) {
-        let index = self.get(index) as usize;
-        let register = &mut self.state.registers[register as usize];
-        let limbs = register.limbs;
-        if index >= register.size {
+        let index = self.get(index);
+        let Some(cell) = self.state.registers[register as usize].cell_mut(index) else {
             self.faults.index_out_of_range += 1;
             return;
+        };
+        let from = &self.mem[a as usize..a as usize + cell.len()];
+        match (cell, from) {
+            ([to], [from]) => *to = *from,
+            (to, from) if to.len() == word::LIMBS => word::store(to, 0, &word::load(from, 0)),
+            (to, from) => to.copy_from_slice(from),
         }
-        let from = &self.mem[a as usize..a as usize + limbs];
-        register.cells[index * limbs..(index + 1) * limbs].copy_from_slice(from);
+    }
+
+    #[inline(always)]
+    pub(super) fn register_add(&mut self, a: Loc, register: u32, index: Loc) {
+        let index = self.get(index);
+        let Some(cell) = self.state.registers[register as usize].cell_mut(index) else {
+            self.faults.index_out_of_range += 1;
+            return;
+        };
+        let addend = &self.mem[a as usize..a as usize + cell.len()];
+        if cell.len() == word::LIMBS
+            && let Some(sum) = word::add(&word::load(cell, 0), &word::load(addend, 0))
+        {
+            word::store(cell, 0, &sum);
+        } else {
+            wide::add_to(cell, addend);
+        }
     }
 
     pub(super) fn mark_to_drop(&mut self, program: &Program) {

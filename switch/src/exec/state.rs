@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use rustc_hash::FxHashMap;
 
+use super::limbs::Limbs;
 use super::meter::Meter;
 use super::table::{Table, Target};
 use crate::control::{CloneSession, CounterValue, ProfileGroup, ProfileMember, Replica};
@@ -14,7 +15,23 @@ use crate::program::op::Pc;
 pub(crate) struct Register {
     pub(crate) limbs: usize,
     pub(crate) size: usize,
-    pub(crate) cells: Vec<u64>,
+    pub(crate) cells: Limbs,
+}
+
+impl Register {
+    /// Limbs of a cell, if there is one at this index.
+    #[inline(always)]
+    pub(crate) fn cell(&self, index: u64) -> Option<&[u64]> {
+        let index = usize::try_from(index).ok().filter(|index| *index < self.size)?;
+        self.cells.get(index * self.limbs..(index + 1) * self.limbs)
+    }
+
+    /// See [`Self::cell`].
+    #[inline(always)]
+    pub(crate) fn cell_mut(&mut self, index: u64) -> Option<&mut [u64]> {
+        let index = usize::try_from(index).ok().filter(|index| *index < self.size)?;
+        self.cells.get_mut(index * self.limbs..(index + 1) * self.limbs)
+    }
 }
 
 #[derive(Debug)]
@@ -60,7 +77,7 @@ impl State {
         let objects = &program.objects;
         let register = |r: &crate::program::RegisterInfo| {
             let limbs = r.bits.div_ceil(64) as usize;
-            Register { limbs, size: r.size, cells: vec![0; limbs * r.size] }
+            Register { limbs, size: r.size, cells: Limbs::zeros(limbs * r.size) }
         };
         Self {
             tables: program.tables.iter().map(Table::new).collect(),

@@ -128,6 +128,11 @@ fn sub_limb(x: u64, y: u64, borrow: u8) -> (u64, u8) {
     (difference, u8::from(b1 | b2))
 }
 
+/// Adds `y` to `x`, modulo the width they share.
+pub(super) fn add_to(x: &mut [u64], y: &[u64]) {
+    chain2(x, y, add_limb);
+}
+
 #[inline(never)]
 pub(super) fn add(mem: &mut [u64], d: usize, a: usize, b: usize, n: usize) {
     carry_chain(mem, d, a, b, n, add_limb);

@@ -40,7 +40,7 @@ pub(super) fn write_bits(bytes: &mut [u8], at: usize, bits: u32, value: u64) {
 }
 
 /// Big-endian bytes into limbs, lowest limb first.
-#[inline]
+#[inline(always)]
 fn read_wide(bytes: &[u8], limbs: &mut [u64]) {
     let (head, words) = bytes.as_rchunks::<8>();
     for (limb, word) in limbs.iter_mut().zip(words.iter().rev()) {
@@ -51,7 +51,7 @@ fn read_wide(bytes: &[u8], limbs: &mut [u64]) {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn write_wide(bytes: &mut [u8], limbs: &[u64]) {
     let (head, words) = bytes.as_rchunks_mut::<8>();
     let full = words.len();
@@ -66,6 +66,7 @@ fn write_wide(bytes: &mut [u8], limbs: &[u64]) {
 }
 
 /// A value of `bits` at a bit position into limbs.
+#[inline(always)]
 pub(super) fn read_value(bytes: &[u8], at: usize, bits: u32, limbs: &mut [u64]) {
     if at.is_multiple_of(8) && bits.is_multiple_of(8) {
         let (first, last) = (at / 8, (at + bits as usize) / 8);
@@ -107,8 +108,29 @@ fn limbs_of<'m>(mem: &'m [u64], field: &FieldLoc) -> &'m [u64] {
     &mem[field.at as usize..field.at as usize + usize::from(field.limbs)]
 }
 
-/// Fills a header's fields from its bytes. `variable_bits`: length of its variable-length field.
+/// Fills a header's fields from what begins with its bytes. `variable_bits`: length of its variable-length field.
+#[inline(always)]
 pub(super) fn extract(header: &HeaderLoc, bytes: &[u8], variable_bits: u32, mem: &mut [u64]) {
+    if header.variable.is_some() {
+        return extract_variable(header, bytes, variable_bits, mem);
+    }
+    for field in &header.fields {
+        let (first, skip) = (field.bit_offset as usize / 8, field.bit_offset % 8);
+        if field.limbs == 1
+            && skip + field.bits <= 64
+            && let Some(window) = bytes.get(first..first + 8)
+            && let Ok(window) = <[u8; 8]>::try_from(window)
+        {
+            // What follows the header in the packet is shifted out.
+            mem[field.at as usize] = (u64::from_be_bytes(window) << skip) >> (64 - field.bits);
+        } else {
+            let limbs = &mut mem[field.at as usize..field.at as usize + usize::from(field.limbs)];
+            read_value(bytes, field.bit_offset as usize, field.bits, limbs);
+        }
+    }
+}
+
+fn extract_variable(header: &HeaderLoc, bytes: &[u8], variable_bits: u32, mem: &mut [u64]) {
     let mut shift = 0;
     for field in &header.fields {
         let at = (field.bit_offset + shift) as usize;
@@ -131,7 +153,56 @@ pub(super) fn header_len(header: &HeaderLoc, mem: &[u64]) -> usize {
 }
 
 /// Appends a header's bytes.
-pub(crate) fn emit(header: &HeaderLoc, mem: &[u64], out: &mut Vec<u8>) {
+#[inline(always)]
+pub(super) fn emit(header: &HeaderLoc, mem: &[u64], out: &mut Vec<u8>) {
+    if header.variable.is_some() {
+        return emit_variable(header, mem, out);
+    }
+    let start = out.len();
+    out.resize(start + header.bytes as usize, 0);
+    let mut rest = &mut out[start..];
+    // Bits of the fields so far that are not written yet, and their number, below 64.
+    let (mut pending, mut count) = (0u128, 0u32);
+    for field in &header.fields {
+        if field.limbs > 1 {
+            if !count.is_multiple_of(8) || !field.bits.is_multiple_of(8) {
+                // Not at a byte: the slow way for all of it.
+                return emit_fields(header, mem, &mut out[start..]);
+            }
+            rest = put(rest, pending as u64, count);
+            (pending, count) = (0, 0);
+            let (wide, after) = std::mem::take(&mut rest).split_at_mut(field.bits as usize / 8);
+            write_wide(wide, limbs_of(mem, field));
+            rest = after;
+            continue;
+        }
+        let ones = u64::MAX >> (64 - field.bits.clamp(1, 64));
+        pending = (pending << field.bits) | u128::from(mem[field.at as usize] & ones);
+        count += field.bits;
+        if count >= 64 {
+            count -= 64;
+            rest = put(rest, (pending >> count) as u64, 64);
+        }
+    }
+    put(rest, pending as u64, count);
+}
+
+/// Writes the lowest `bits` of a value, a whole number of bytes, and returns the room behind them.
+#[inline(always)]
+fn put(room: &mut [u8], value: u64, bits: u32) -> &mut [u8] {
+    let bytes = (bits as usize / 8).min(room.len());
+    let (here, after) = room.split_at_mut(bytes);
+    here.copy_from_slice(&value.to_be_bytes()[8 - bytes..]);
+    after
+}
+
+fn emit_fields(header: &HeaderLoc, mem: &[u64], bytes: &mut [u8]) {
+    for field in &header.fields {
+        write_value(bytes, field.bit_offset as usize, field.bits, limbs_of(mem, field));
+    }
+}
+
+fn emit_variable(header: &HeaderLoc, mem: &[u64], out: &mut Vec<u8>) {
     let start = out.len();
     out.resize(start + header_len(header, mem), 0);
     let bytes = &mut out[start..];

@@ -54,7 +54,7 @@ pub(crate) struct UnionStack {
     pub(crate) unions: Vec<u32>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum BinOp {
     Add,
     Sub,
@@ -79,7 +79,7 @@ pub(crate) enum BinOp {
     SaturateSigned,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum UnOp {
     Complement,
     BoolNot,
@@ -94,7 +94,7 @@ pub(crate) enum Type {
 }
 
 /// A header named outright or picked from a stack at run time.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum HeaderExpr {
     Fixed(u32),
     /// Element of a stack.
@@ -110,7 +110,7 @@ pub(crate) enum HeaderExpr {
     },
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Expr {
     Const(Num),
     Bool(bool),

@@ -4,10 +4,12 @@ use std::collections::HashMap;
 
 use super::ast::{Ast, CalcInput, FieldRef};
 use super::json::LoadError;
-use super::layout::Layout;
+use super::layout::{HeaderLoc, Layout};
 use super::lower::{Code, LoweredPipeline, Lowering};
 use super::op::{END, HeaderPick, Loc, Op, Pc};
-use super::spec::{ActionSpec, ChecksumSpec, ErrorCodes, IndexKind, Kept, StdField, StdFields, TableSpec};
+use super::spec::{
+    ActionSpec, ChecksumSpec, EgressWrite, ErrorCodes, IndexKind, Kept, StdField, StdFields, TableSpec,
+};
 use super::{MatchKind, Objects, Program};
 use crate::exec::calc::{Calc, Input};
 
@@ -336,16 +338,20 @@ impl Writes<'_> {
         }
     }
 
-    /// Ranges inside the packet, sorted, joined where they touch.
-    fn merged(mut self) -> Vec<(Loc, u32)> {
+    /// Ranges inside the packet, sorted, joined where they touch and belong together.
+    fn merged(mut self) -> Vec<EgressWrite> {
         self.ranges.retain(|(at, n)| *n > 0 && *at < self.layout.packet_end);
         self.ranges.sort_unstable();
-        let mut out: Vec<(Loc, u32)> = Vec::new();
+        let mut out: Vec<EgressWrite> = Vec::new();
         for (at, n) in self.ranges {
+            let of = |h: &&HeaderLoc| !h.metadata && (h.base..h.base + h.limbs).contains(&at);
+            let valid = self.layout.headers.iter().find(of).map(|h| h.valid);
             match out.last_mut() {
                 // Small gaps cost less than another range.
-                Some((from, len)) if at <= *from + *len + 4 => *len = (*len).max(at + n - *from),
-                _ => out.push((at, n)),
+                Some(last) if at <= last.at + last.limbs + 4 && valid == last.valid => {
+                    last.limbs = last.limbs.max(at + n - last.at);
+                }
+                _ => out.push(EgressWrite { at, limbs: n, valid }),
             }
         }
         out

@@ -15,6 +15,14 @@ use super::op::Loc;
 /// Room for temporaries of one statement, in limbs.
 pub(crate) const TEMPS: u32 = 16 * 1024;
 
+/// Limbs of a cache line. Wide values begin at one where they can: a vector that two lines share takes twice the time.
+pub(crate) const LINE: u32 = 8;
+
+/// Whether a value of this width fills a line.
+pub(crate) fn is_wide(bits: u32) -> bool {
+    u32::from(limbs_of(bits)) >= LINE
+}
+
 #[derive(Debug, Clone)]
 pub(crate) struct FieldLoc {
     pub(crate) at: Loc,
@@ -79,12 +87,9 @@ pub(crate) fn limbs_of(bits: u32) -> u16 {
 impl Layout {
     pub(crate) fn new(ast: &Ast) -> Self {
         let exposed = exposed_metadata(ast);
-        let mut next: Loc = 0;
-        let mut take = |n: u32| {
-            let at = next;
-            next += n;
-            at
-        };
+        let next = std::cell::Cell::new(0);
+        let take = |n: u32| next.replace(next.get() + n);
+        let align = || next.set(next.get().next_multiple_of(LINE));
         let valid: Vec<Loc> = ast.headers.iter().map(|_| take(1)).collect();
         let stacks: Vec<StackLoc> =
             ast.stacks.iter().map(|s| StackLoc { next: take(1), headers: s.headers.clone() }).collect();
@@ -113,6 +118,9 @@ impl Layout {
                 for (f, field) in ast.types[header.ty].fields.iter().enumerate() {
                     let field_ref = FieldRef { header: h as u32, field: f as u32 };
                     if (whole || exposed.fields.contains(&field_ref)) == wanted {
+                        if !whole && is_wide(field.bits) {
+                            align();
+                        }
                         places.insert(field_ref, take(u32::from(limbs_of(field.bits))));
                     }
                 }
@@ -122,14 +130,20 @@ impl Layout {
             }
         }
         for (h, header) in ast.headers.iter().enumerate().filter(|(_, h)| !h.metadata) {
+            if ast.types[header.ty].fields.first().is_some_and(|field| is_wide(field.bits)) {
+                align();
+            }
             for (f, field) in ast.types[header.ty].fields.iter().enumerate() {
                 let field_ref = FieldRef { header: h as u32, field: f as u32 };
                 places.insert(field_ref, take(u32::from(limbs_of(field.bits))));
             }
         }
         let packet_end = take(0);
+        align();
         let params = take(ast.actions.iter().map(action_params).max().unwrap_or(0));
+        align();
         let temps = take(TEMPS);
+        align();
         let consts = take(0);
         let headers = ast
             .headers

@@ -22,7 +22,7 @@ pub use info::{
 };
 pub use json::LoadError;
 pub(crate) use spec::{
-    ActionSpec, ChecksumSpec, ErrorCodes, IndexKind, Kept, StdField, StdFields, TableSpec,
+    ActionSpec, ChecksumSpec, EgressWrite, ErrorCodes, IndexKind, Kept, StdField, StdFields, TableSpec,
 };
 
 /// A program that p4c's BMv2 backend compiled, checked and lowered to flat code. Immutable; share it in an `Arc`.
@@ -47,7 +47,7 @@ pub struct Program {
     pub(crate) learn_lists: Vec<(u16, Vec<Kept>)>,
     pub(crate) meters: Vec<ast::MeterArray>,
     /// What egress may write: restored between two copies of a packet.
-    pub(crate) egress_writes: Vec<(op::Loc, u32)>,
+    pub(crate) egress_writes: Vec<EgressWrite>,
 }
 
 impl Program {
@@ -70,7 +70,7 @@ impl Program {
             self.actions.len(),
             self.layout.packet_end * 8,
             self.layout.reset_end * 8,
-            self.egress_writes.iter().map(|(_, n)| n * 8).sum::<u32>(),
+            self.egress_writes.iter().map(|w| w.limbs * 8).sum::<u32>(),
         )
     }
 }

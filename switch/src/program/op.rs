@@ -353,6 +353,12 @@ pub(crate) enum Op {
         register: u32,
         index: Loc,
     },
+    /// Adds to a cell, modulo its width, which is a whole number of limbs.
+    RegisterAdd {
+        a: Loc,
+        register: u32,
+        index: Loc,
+    },
     Count {
         counter: u32,
         index: Loc,
@@ -550,7 +556,24 @@ pub(crate) struct Select {
     /// Widths of the key's fields in bits, for value sets.
     pub(crate) field_bits: Vec<u32>,
     pub(crate) cases: Vec<SelectCase>,
+    /// Mask, value and target of every case, where the key is one limb of memory or packet and no case is a value set.
+    pub(crate) narrow: Option<Vec<(u64, u64, Pc)>>,
     pub(crate) default: Pc,
+}
+
+impl Select {
+    /// What [`Self::narrow`] should be.
+    pub(crate) fn narrowed(&self) -> Option<Vec<(u64, u64, Pc)>> {
+        let last = self.parts.iter().any(|part| matches!(part.source, KeySource::Last { .. }));
+        if self.limbs != 1 || last {
+            return None;
+        }
+        let narrow = |case: &SelectCase| match case {
+            SelectCase::Value { value, mask, to } => Some((mask[0], value[0], *to)),
+            SelectCase::ValueSet { .. } => None,
+        };
+        self.cases.iter().map(narrow).collect()
+    }
 }
 
 #[derive(Debug, Clone)]

@@ -146,3 +146,12 @@ pub(crate) struct Kept {
     pub(crate) at: Loc,
     pub(crate) limbs: u16,
 }
+
+/// Limbs that egress may write, and has to find as ingress left them for every copy of a packet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EgressWrite {
+    pub(crate) at: Loc,
+    pub(crate) limbs: u32,
+    /// Validity of the header they belong to: while it is 0, they hold nothing.
+    pub(crate) valid: Option<Loc>,
+}

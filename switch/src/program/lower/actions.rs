@@ -1,6 +1,6 @@
 //! Actions.
 
-use super::super::ast::{Expr, HeaderExpr, Place, Primitive};
+use super::super::ast::{BinOp, Expr, HeaderExpr, Place, Primitive};
 use super::super::layout::{Layout, limbs_of};
 use super::super::op::{FieldPick, Loc, Op, Pc};
 use super::{Lowering, Message, Result};
@@ -66,7 +66,10 @@ impl Lowering<'_> {
 
     pub(super) fn primitive(&mut self, primitive: &Primitive) -> Result<()> {
         match primitive {
-            Primitive::Assign { to, value } => self.assign(to, value)?,
+            Primitive::Assign { to, value } => {
+                self.repeated.look_into(value);
+                self.assign(to, value)?;
+            }
             Primitive::AssignVariable { to, from } => {
                 let pick = |f: &super::super::ast::FieldRef| FieldPick { header: f.header, field: f.field };
                 self.emit(Op::AssignVariable { to: pick(to), from: pick(from) });
@@ -118,9 +121,8 @@ impl Lowering<'_> {
             }
             Primitive::RegisterRead { to, register, index } => self.register_read(to, *register, index)?,
             Primitive::RegisterWrite { register, index, value } => {
-                let a = self.field_value(value, self.registers[*register as usize], None)?;
-                let index = self.low_bits(index, 32)?;
-                self.emit(Op::RegisterWrite { a, register: *register, index });
+                self.repeated.look_into(value);
+                self.register_write(*register, index, value)?;
             }
             Primitive::Hash { to, base, calculation, size } => {
                 let (base, size) = (self.low_bits(base, 64)?, self.low_bits(size, 64)?);
@@ -198,9 +200,7 @@ impl Lowering<'_> {
                 }
             }
             Place::Register { register, index } => {
-                let a = self.field_value(value, self.registers[*register as usize], None)?;
-                let index = self.low_bits(index, 32)?;
-                self.emit(Op::RegisterWrite { a, register: *register, index });
+                self.register_write(*register, index, value)?;
             }
             Place::Last { stack, field } => {
                 let headers = self.layout.stacks[*stack as usize].headers.clone();
@@ -257,6 +257,35 @@ impl Lowering<'_> {
             }
             None => return self.unsupported("this target of hash, random or meter"),
         }
+        Ok(())
+    }
+
+    fn register_write(&mut self, register: u32, index: &Expr, value: &Expr) -> Result<()> {
+        let bits = self.registers[register as usize];
+        let own = |e: &Expr| matches!(e, Expr::Register { register: r, index: i } if *r == register && **i == *index);
+        let sum = match value {
+            Expr::Binary(BinOp::And, e, m) if matches!(&**m, Expr::Const(n) if n.ones().is_some_and(|k| k >= bits)) => {
+                e
+            }
+            other => other,
+        };
+        let addend = match sum {
+            // A wide cell that is added to.
+            Expr::Binary(BinOp::Add, a, b) if bits > 64 && bits.is_multiple_of(64) => {
+                if own(a) {
+                    Some(b)
+                } else {
+                    Some(a).filter(|_| own(b))
+                }
+            }
+            _ => None,
+        };
+        let a = self.field_value(addend.map_or(value, |addend| &**addend), bits, None)?;
+        let index = self.low_bits(index, 32)?;
+        self.emit(match addend {
+            Some(_) => Op::RegisterAdd { a, register, index },
+            None => Op::RegisterWrite { a, register, index },
+        });
         Ok(())
     }
 

@@ -60,7 +60,8 @@ impl Lowering<'_> {
         }
         let val = self.extended(val, limbs, d)?;
         if !clean && !bits.is_multiple_of(64) {
-            let at = if Some(val.at) == d || self.is_temp(val.at) { val.at } else { self.copied(val, d)? };
+            let at =
+                if Some(val.at) == d || self.is_own_temp(val.at) { val.at } else { self.copied(val, d)? };
             self.emit(Op::MaskWide { d: at, n: limbs, bits });
             return self.moved_wide(at, limbs, d);
         }
@@ -95,7 +96,7 @@ impl Lowering<'_> {
 
     /// One limb cut to `bits`, by the operation that made it where possible.
     fn masked(&mut self, val: Val, bits: u32, d: Option<Loc>) -> Result<Loc> {
-        let own = Some(val.at) == d || self.is_temp(val.at);
+        let own = Some(val.at) == d || self.is_own_temp(val.at);
         if own
             && self.barrier < self.code.ops.len()
             && let Some(op) = self.code.ops.last_mut()
@@ -153,6 +154,26 @@ impl Lowering<'_> {
             Want::Low(m) if limbs == limbs_of(m) => d,
             _ => None,
         };
+        let Some(key) = self.repeated.key(expr, bits) else {
+            return self.computed(expr, want, bits, limbs, exact, d);
+        };
+        if let Some(val) = self.repeated.value(&key) {
+            return Ok(val);
+        }
+        let val = self.computed(expr, want, bits, limbs, exact, None)?;
+        self.repeated.keep(key, val);
+        Ok(val)
+    }
+
+    fn computed(
+        &mut self,
+        expr: &Expr,
+        want: Want,
+        bits: u32,
+        limbs: u16,
+        exact: Option<Range>,
+        d: Option<Loc>,
+    ) -> Result<Val> {
         match expr {
             Expr::Const(n) => Ok(Val { at: self.constant(n.to_limbs(usize::from(limbs))), limbs, exact }),
             Expr::Bool(b) => {
@@ -372,7 +393,7 @@ impl Lowering<'_> {
         if k % 64 == 0 && limbs_of(k) == limbs {
             return Ok(Val { exact, ..val });
         }
-        let at = if Some(val.at) == d || self.is_temp(val.at) { val.at } else { self.copied(val, None)? };
+        let at = if Some(val.at) == d || self.is_own_temp(val.at) { val.at } else { self.copied(val, None)? };
         self.emit(Op::MaskWide { d: at, n: limbs, bits: k.min(bits) });
         Ok(Val { at, limbs, exact })
     }
@@ -531,7 +552,7 @@ impl Lowering<'_> {
             return Ok(Val { at: to, limbs, exact });
         }
         let val = self.extended(val, limbs, None)?;
-        let at = if self.is_temp(val.at) { val.at } else { self.copied(val, None)? };
+        let at = if self.is_own_temp(val.at) { val.at } else { self.copied(val, None)? };
         self.emit(Op::SextWide { d: at, n: limbs, bits: width });
         Ok(Val { at, limbs, exact })
     }

@@ -5,6 +5,7 @@ mod condition;
 mod expr;
 mod flow;
 mod parser;
+mod repeated;
 
 use std::collections::HashMap;
 
@@ -13,7 +14,7 @@ pub(crate) use flow::LoweredPipeline;
 use super::Objects;
 use super::ast::Ast;
 use super::json::LoadError;
-use super::layout::{Layout, TEMPS, limbs_of};
+use super::layout::{LINE, Layout, TEMPS, limbs_of};
 use super::op::{Access, HeaderPick, KeyPart, KeySource, Loc, Op, Pc, Select};
 use super::range::Widths;
 
@@ -58,6 +59,7 @@ pub(crate) struct Lowering<'a> {
     /// A label was placed at this position: the operation before need not have been executed.
     barrier: usize,
     temp: Loc,
+    repeated: repeated::Repeated,
     params: Vec<u32>,
     param_places: Vec<Loc>,
     path: String,
@@ -76,6 +78,7 @@ impl<'a> Lowering<'a> {
             waiting: Vec::new(),
             barrier: 1,
             temp: layout.temps,
+            repeated: repeated::Repeated::default(),
             params: Vec::new(),
             param_places: Vec::new(),
             path: String::new(),
@@ -112,6 +115,8 @@ impl<'a> Lowering<'a> {
         let here = self.here();
         self.labels[label.0] = Some(here);
         self.barrier = here as usize;
+        // What was computed before may have been jumped over.
+        self.repeated.forget_values();
     }
 
     fn place_at(&mut self, label: Label, at: Pc) {
@@ -141,11 +146,12 @@ impl<'a> Lowering<'a> {
     }
 
     fn temp(&mut self, limbs: u16) -> Result<Loc> {
-        let at = self.temp;
+        let wide = u32::from(limbs) >= LINE;
+        let at = if wide { self.temp.next_multiple_of(LINE) } else { self.temp };
         if at + u32::from(limbs) > self.layout.temps + TEMPS {
             return self.unsupported("an expression with so many wide intermediate values");
         }
-        self.temp += u32::from(limbs);
+        self.temp = at + u32::from(limbs);
         Ok(at)
     }
 
@@ -153,16 +159,25 @@ impl<'a> Lowering<'a> {
         (self.layout.temps..self.layout.temps + TEMPS).contains(&at)
     }
 
+    /// A temporary that only its maker knows: it may be changed in place.
+    fn is_own_temp(&self, at: Loc) -> bool {
+        self.is_temp(at) && !self.repeated.holds(at)
+    }
+
     /// Temporaries live for one statement.
     fn reset_temps(&mut self) {
         self.temp = self.layout.temps;
+        self.repeated.clear();
     }
 
     fn constant(&mut self, limbs: Vec<u64>) -> Loc {
-        let next = self.layout.consts + self.code.consts.len() as u32;
         if let Some(at) = self.const_places.get(&limbs) {
             return *at;
         }
+        if limbs.len() >= LINE as usize {
+            self.code.consts.resize(self.code.consts.len().next_multiple_of(LINE as usize), 0);
+        }
+        let next = self.layout.consts + self.code.consts.len() as u32;
         self.code.consts.extend(&limbs);
         self.const_places.insert(limbs, next);
         next

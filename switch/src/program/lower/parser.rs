@@ -38,6 +38,7 @@ impl Lowering<'_> {
                     SelectCase::Value { to, .. } | SelectCase::ValueSet { to, .. } => *to = address(*to),
                 }
             }
+            select.narrow = select.narrowed();
         }
         Ok(ast.parser_start.map_or(END, |s| addresses[s]))
     }
@@ -166,7 +167,8 @@ impl Lowering<'_> {
         }
         let default = state.default.map_or(Pc::MAX, |t| t as Pc);
         let parts = packer.parts;
-        self.code.selects.push(Select { parts, limbs, field_bits: widths, cases, default });
+        let select = Select { parts, limbs, field_bits: widths, cases, narrow: None, default };
+        self.code.selects.push(select);
         Ok(self.code.selects.len() as u32 - 1)
     }
 }
