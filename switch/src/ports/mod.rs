@@ -1,6 +1,7 @@
 //! Ports on network interfaces: packet sockets read and written in batches, with seeded loss on demand.
 
 mod loss;
+mod offload;
 mod socket;
 
 use std::collections::BTreeMap;
@@ -10,7 +11,7 @@ use thiserror::Error;
 
 pub(crate) use loss::Dice;
 pub use loss::{Direction, Loss, LossError, LossRule};
-pub(crate) use socket::{PacketSocket, RxBatch};
+pub use socket::{PacketSocket, RxBatch};
 
 /// A port and the interface behind it, as on BMv2's command line: `1@eth1`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! A packet socket (AF_PACKET, raw) bound to one interface.
 
+use std::cell::Cell;
 use std::ffi::CString;
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -7,37 +8,56 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::offload::{self, Joined, VNET_HEADER, VnetHeader};
 use super::{PortError, PortSpec, PortStats};
 
 /// Frames a system call moves.
 pub(crate) const BATCH: usize = 32;
+/// Pieces of frames that a system call sends.
+const PARTS: usize = 512;
 /// Room for one frame. Larger than any MTU, since a sender with segmentation offload hands over up to 64 KiB at once.
 const FRAME_ROOM: usize = 66 * 1024;
 /// Receive buffer asked for, in bytes: a burst must wait here while the switch is at work.
 const RECEIVE_BUFFER: usize = 64 << 20;
 const SEND_BUFFER: usize = 16 << 20;
+/// Linux's `PACKET_VNET_HDR`: a header about segments and checksums before each frame.
+const PACKET_VNET_HDR: libc::c_int = 15;
 
 /// A bound socket.
 #[derive(Debug)]
-pub(crate) struct PacketSocket {
+pub struct PacketSocket {
     socket: Socket,
+    /// False once the kernel refused joined datagrams: those before Linux 6.2 don't know them.
+    joins: Cell<bool>,
 }
 
 /// Buffers that one call fills.
-pub(crate) struct RxBatch {
+#[derive(Debug)]
+pub struct RxBatch {
     room: Vec<u8>,
-    /// Length and whether the frame was cut, of each frame.
-    frames: Vec<(usize, bool)>,
+    vnet: [VnetHeader; BATCH],
+    /// Where each frame is, its length, and whether it was cut.
+    frames: Vec<(usize, usize, bool)>,
+}
+
+impl Default for RxBatch {
+    fn default() -> Self {
+        Self {
+            room: vec![0; BATCH * FRAME_ROOM],
+            vnet: [[0; VNET_HEADER]; BATCH],
+            frames: Vec::with_capacity(BATCH),
+        }
+    }
 }
 
 impl RxBatch {
-    pub(crate) fn new() -> Self {
-        Self { room: vec![0; BATCH * FRAME_ROOM], frames: Vec::with_capacity(BATCH) }
-    }
-
-    /// Frames of the last call, and whether each was cut.
-    pub(crate) fn frames(&self) -> impl Iterator<Item = (&[u8], bool)> {
-        self.room.chunks_exact(FRAME_ROOM).zip(&self.frames).map(|(room, (len, cut))| (&room[..*len], *cut))
+    /// Empties the batch into `each`: every frame of the last call, and whether it was cut. What came as one frame by segmentation
+    /// offload comes apart here.
+    pub fn drain(&mut self, mut each: impl FnMut(&[u8], bool)) {
+        for (place, len, cut) in self.frames.drain(..) {
+            let frame = &mut self.room[place * FRAME_ROOM..][..len];
+            if cut { each(frame, true) } else { offload::split(&self.vnet[place], frame, |f| each(f, false)) }
+        }
     }
 }
 
@@ -57,7 +77,10 @@ fn set_option<T>(socket: &Socket, level: i32, option: i32, value: &T) -> io::Res
 
 impl PacketSocket {
     /// Opens and binds a socket: promiscuous, not blocking, without the switch's own frames.
-    pub(crate) fn open(spec: &PortSpec) -> Result<Self, PortError> {
+    ///
+    /// # Errors
+    /// If there is no such interface, or the system refuses.
+    pub fn open(spec: &PortSpec) -> Result<Self, PortError> {
         let fail = |step: &'static str| {
             move |source: io::Error| PortError::System {
                 port: spec.port,
@@ -87,6 +110,8 @@ impl PacketSocket {
             let _ = set_option(&socket, libc::SOL_SOCKET, force, &(size as i32))
                 .or_else(|_| set_option(&socket, libc::SOL_SOCKET, plain, &(size as i32)));
         }
+        set_option(&socket, libc::SOL_PACKET, PACKET_VNET_HDR, &1i32)
+            .map_err(fail("asking for segmentation offload (PACKET_VNET_HDR)"))?;
         let membership = libc::packet_mreq {
             mr_ifindex: index as i32,
             mr_type: libc::PACKET_MR_PROMISC as u16,
@@ -111,15 +136,19 @@ impl PacketSocket {
         if bound != 0 {
             return Err(fail("binding")(io::Error::last_os_error()));
         }
-        Ok(Self { socket })
+        Ok(Self { socket, joins: Cell::new(true) })
     }
 
-    pub(crate) fn fd(&self) -> RawFd {
+    /// For waiting on it.
+    pub fn fd(&self) -> RawFd {
         self.socket.as_raw_fd()
     }
 
     /// Reads up to a batch of frames. Returns how many messages came; own frames are left out of the batch.
-    pub(crate) fn receive(&self, batch: &mut RxBatch) -> io::Result<usize> {
+    ///
+    /// # Errors
+    /// Nothing is there ([`io::ErrorKind::WouldBlock`]), or the link is down.
+    pub fn receive(&self, batch: &mut RxBatch) -> io::Result<usize> {
         batch.frames.clear();
         // SAFETY: all-zero is a valid value of these plain structures.
         let (mut messages, mut addresses) = unsafe {
@@ -128,20 +157,22 @@ impl PacketSocket {
                 MaybeUninit::<[libc::sockaddr_ll; BATCH]>::zeroed().assume_init(),
             )
         };
-        let mut parts = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH];
-        let rooms = batch.room.chunks_exact_mut(FRAME_ROOM);
-        for (((message, address), part), room) in
+        let mut parts = [[libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; 2]; BATCH];
+        let rooms = batch.room.chunks_exact_mut(FRAME_ROOM).zip(&mut batch.vnet);
+        for (((message, address), parts), (room, vnet)) in
             messages.iter_mut().zip(&mut addresses).zip(&mut parts).zip(rooms)
         {
-            part.iov_base = room.as_mut_ptr().cast();
-            part.iov_len = FRAME_ROOM;
+            parts[0].iov_base = vnet.as_mut_ptr().cast();
+            parts[0].iov_len = VNET_HEADER;
+            parts[1].iov_base = room.as_mut_ptr().cast();
+            parts[1].iov_len = FRAME_ROOM;
             message.msg_hdr.msg_name = std::ptr::from_mut(address).cast();
             message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-            message.msg_hdr.msg_iov = part;
-            message.msg_hdr.msg_iovlen = 1;
+            message.msg_hdr.msg_iov = parts.as_mut_ptr();
+            message.msg_hdr.msg_iovlen = 2;
         }
-        // SAFETY: every message points to one part and one address of the arrays above and the parts into `room`, all of
-        // which live through the call; their lengths are given.
+        // SAFETY: every message points to two parts and one address of the arrays above and the parts into `vnet` and `room`, all
+        // of which live through the call; their lengths are given.
         let got = unsafe {
             libc::recvmmsg(
                 self.fd(),
@@ -155,33 +186,25 @@ impl PacketSocket {
             return Err(io::Error::last_os_error());
         }
         let got = got as usize;
-        let mut kept = 0;
         for i in 0..got {
-            if addresses[i].sll_pkttype == libc::PACKET_OUTGOING {
-                continue;
+            if addresses[i].sll_pkttype != libc::PACKET_OUTGOING {
+                let len = (messages[i].msg_len as usize).saturating_sub(VNET_HEADER);
+                batch.frames.push((i, len.min(FRAME_ROOM), len > FRAME_ROOM));
             }
-            let len = messages[i].msg_len as usize;
-            if kept != i {
-                let from = i * FRAME_ROOM;
-                batch.room.copy_within(from..from + len.min(FRAME_ROOM), kept * FRAME_ROOM);
-            }
-            batch.frames.push((len.min(FRAME_ROOM), len > FRAME_ROOM));
-            kept += 1;
         }
         Ok(got)
     }
 
     /// Sends frames. Returns how many are done with: sent, or refused for good (and counted). The rest should be tried
     /// again when the socket is writable.
-    pub(crate) fn send(&self, frames: &[&[u8]], stats: &mut PortStats) -> usize {
+    pub fn send(&self, frames: &[&[u8]], stats: &mut PortStats) -> usize {
         let mut done = 0;
         while done < frames.len() {
-            let chunk = &frames[done..frames.len().min(done + BATCH)];
-            match self.send_batch(chunk) {
+            match self.send_batch(&frames[done..]) {
                 Ok(0) => break,
                 Ok(sent) => {
                     stats.tx_frames += sent as u64;
-                    stats.tx_bytes += chunk[..sent].iter().map(|f| f.len() as u64).sum::<u64>();
+                    stats.tx_bytes += frames[done..done + sent].iter().map(|f| f.len() as u64).sum::<u64>();
                     done += sent;
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -190,30 +213,69 @@ impl PacketSocket {
                 {
                     break;
                 }
-                Err(_) => {
-                    // Link down, larger than the MTU: this frame never goes.
-                    stats.tx_failed += 1;
-                    done += 1;
+                Err(e) => {
+                    let joined = self.joined(&frames[done..]).frames;
+                    if joined > 1 && e.raw_os_error() == Some(libc::EINVAL) {
+                        self.joins.set(false);
+                        continue;
+                    }
+                    // Link down, larger than the MTU: these never go.
+                    stats.tx_failed += joined as u64;
+                    done += joined;
                 }
             }
         }
         done
     }
 
+    fn joined(&self, frames: &[&[u8]]) -> Joined {
+        Joined::first_of(if self.joins.get() { frames } else { &frames[..1] })
+    }
+
+    /// Sends as many as one call takes, what can be joined as one. Returns how many were sent.
     fn send_batch(&self, frames: &[&[u8]]) -> io::Result<usize> {
-        // SAFETY: all-zero is a valid value of this plain structure.
-        let mut messages: [libc::mmsghdr; BATCH] = unsafe { MaybeUninit::zeroed().assume_init() };
-        let mut parts = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH];
-        let n = frames.len().min(BATCH);
-        for ((message, part), frame) in messages.iter_mut().zip(&mut parts).zip(frames) {
-            // The system only reads what is sent.
-            part.iov_base = frame.as_ptr().cast_mut().cast();
-            part.iov_len = frame.len();
-            message.msg_hdr.msg_iov = part;
-            message.msg_hdr.msg_iovlen = 1;
+        // SAFETY: all-zero is a valid value of these plain structures.
+        let (mut messages, mut parts) = unsafe {
+            (
+                MaybeUninit::<[libc::mmsghdr; BATCH]>::zeroed().assume_init(),
+                MaybeUninit::<[libc::iovec; PARTS]>::zeroed().assume_init(),
+            )
+        };
+        // The system only reads what is sent.
+        let part =
+            |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        let mut joined = [const { MaybeUninit::<Joined>::uninit() }; BATCH];
+        let (mut rest, mut used, mut count) = (frames, 0, 0);
+        let mut counts = [0usize; BATCH];
+        while let Some(first) = rest.first().filter(|_| count < BATCH) {
+            let head = joined[count].write(self.joined(rest));
+            if used + 2 + head.frames > PARTS {
+                break;
+            }
+            let from = used;
+            parts[used] = part(&head.vnet);
+            used += 1;
+            if head.frames == 1 {
+                parts[used] = part(first);
+                used += 1;
+            } else {
+                parts[used] = part(&head.headers);
+                used += 1;
+                for frame in &rest[..head.frames] {
+                    parts[used] = part(&frame[Joined::HEADERS..]);
+                    used += 1;
+                }
+            }
+            messages[count].msg_hdr.msg_iov = &raw mut parts[from];
+            messages[count].msg_hdr.msg_iovlen = used - from;
+            counts[count] = head.frames;
+            rest = &rest[head.frames..];
+            count += 1;
         }
-        // SAFETY: the first `n` messages point to one part each, the parts to the frames, all of which live through the call.
-        let sent = unsafe { libc::sendmmsg(self.fd(), messages.as_mut_ptr(), n as u32, libc::MSG_DONTWAIT) };
-        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
+        // SAFETY: the first `count` messages point into `parts`, those into the frames and into `joined`, all of which live through
+        // the call and are not touched until it returns.
+        let sent =
+            unsafe { libc::sendmmsg(self.fd(), messages.as_mut_ptr(), count as u32, libc::MSG_DONTWAIT) };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(counts[..sent as usize].iter().sum()) }
     }
 }

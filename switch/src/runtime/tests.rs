@@ -77,14 +77,14 @@ fn attempts(attempt: impl FnMut() -> bool) {
 
 /// Forgets what an attempt before left.
 fn drain(host: &PacketSocket) {
-    let mut batch = RxBatch::new();
+    let mut batch = RxBatch::default();
     while host.receive(&mut batch).is_ok_and(|n| n > 0) {}
 }
 
 /// Frames that a host gets until there are `n` of them or the time is over.
 fn receive_within(host: &PacketSocket, n: usize, patience: Duration) -> Vec<Vec<u8>> {
     let deadline = Instant::now() + patience;
-    let mut batch = RxBatch::new();
+    let mut batch = RxBatch::default();
     let mut got = Vec::new();
     while got.len() < n {
         if Instant::now() >= deadline {
@@ -94,7 +94,7 @@ fn receive_within(host: &PacketSocket, n: usize, patience: Duration) -> Vec<Vec<
         // SAFETY: points to one structure that lives through the call.
         unsafe { libc::poll(&mut poll, 1, 100) };
         if host.receive(&mut batch).is_ok() {
-            got.extend(batch.frames().map(|(f, _)| f.to_vec()));
+            batch.drain(|frame, _| got.push(frame.to_vec()));
         }
     }
     got
@@ -238,7 +238,7 @@ fn a_link_that_goes_down_and_up() {
         let replicas = vec![Replica { port: 1, instance: 0 }, Replica { port: 4, instance: 0 }];
         running.handle.with_blocking(move |sw| sw.multicast_insert(1, replicas)).unwrap().unwrap();
         // The host's socket was told once that its link was down.
-        let _ = hosts[1].receive(&mut RxBatch::new());
+        let _ = hosts[1].receive(&mut RxBatch::default());
         send(&hosts[0], &[&frame(1, 3, 60)]);
         assert_eq!(receive(&hosts[1], 1), [frame(1, 4, 60)]);
         finish(running);

@@ -20,8 +20,6 @@ pub(super) struct Worker {
     switch: Option<Switch>,
     poll: Poll,
     ports: Vec<Port>,
-    /// Position of each port number.
-    by_number: Vec<Option<usize>>,
     /// Ports that may have frames to read. Readiness is told once, so it is remembered here.
     readable: Vec<bool>,
     commands: mpsc::Receiver<Command>,
@@ -32,13 +30,22 @@ pub(super) struct Worker {
 
 /// Frames on their way out, gathered over a batch.
 struct Transmit {
-    bytes: Vec<u8>,
-    /// Port number, start, end.
-    frames: Vec<(u16, usize, usize)>,
+    /// One for each port.
+    queues: Vec<Queue>,
+    /// Place of each port number.
+    by_number: Vec<Option<usize>>,
     cpu_port: u16,
     events: async_mpsc::Sender<Event>,
     events_dropped: u64,
     unknown_port: u64,
+}
+
+/// Frames on their way out of one port.
+#[derive(Default)]
+struct Queue {
+    bytes: Vec<u8>,
+    /// Where each frame ends.
+    ends: Vec<usize>,
 }
 
 impl Output for Transmit {
@@ -47,9 +54,13 @@ impl Output for Transmit {
             self.event(Event::PacketIn(frame.to_vec()));
             return;
         }
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(frame);
-        self.frames.push((port, start, self.bytes.len()));
+        let place = self.by_number.get(usize::from(port)).copied().flatten();
+        let Some(queue) = place.and_then(|place| self.queues.get_mut(place)) else {
+            self.unknown_port += 1;
+            return;
+        };
+        queue.bytes.extend_from_slice(frame);
+        queue.ends.push(queue.bytes.len());
     }
 
     fn digest(&mut self, digest: DigestId, record: DigestRecord) {
@@ -87,21 +98,14 @@ impl Worker {
             ports.push(port);
         }
         let cpu_port = config.cpu_port;
+        let queues = ports.iter().map(|_| Queue::default()).collect();
         let worker = Self {
             switch: program.map(|p| Switch::new(p, config)),
             readable: vec![true; ports.len()],
             poll,
             ports,
-            by_number,
             commands,
-            tx: Transmit {
-                bytes: Vec::new(),
-                frames: Vec::new(),
-                cpu_port,
-                events,
-                events_dropped: 0,
-                unknown_port: 0,
-            },
+            tx: Transmit { queues, by_number, cpu_port, events, events_dropped: 0, unknown_port: 0 },
             started,
             no_program: 0,
         };
@@ -110,7 +114,7 @@ impl Worker {
 
     pub(super) fn run(mut self) {
         let mut events = Events::with_capacity(128);
-        let mut batch = RxBatch::new();
+        let mut batch = RxBatch::default();
         loop {
             let busy = self.readable.contains(&true);
             match self.poll.poll(&mut events, busy.then_some(std::time::Duration::ZERO)) {
@@ -189,46 +193,46 @@ impl Worker {
         let got = match port.socket.receive(batch) {
             Ok(got) => got,
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => return true,
+            // Joined frames of a kind that the kernel can't describe: that one is gone, others may wait.
+            Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {
+                port.stats.rx_truncated += 1;
+                return true;
+            }
             // Nothing there; or the link is down, and the next event says when it is up.
             Err(_) => return false,
         };
         let now_us = self.started.elapsed().as_micros() as u64;
         let number = port.number;
-        for (frame, cut) in batch.frames() {
+        batch.drain(|frame, cut| {
             if !port.admit(frame, cut) {
-                continue;
+                return;
             }
             match &mut self.switch {
                 Some(switch) => switch.process(number, frame, now_us, &mut self.tx),
                 None => self.no_program += 1,
             }
-        }
+        });
         self.transmit();
         got > 0
     }
 
     /// Sends what the last packets left, port by port, in order.
     fn transmit(&mut self) {
-        if self.tx.frames.is_empty() {
-            return;
-        }
-        // Stable: frames of one port stay in order.
-        self.tx.frames.sort_by_key(|(port, ..)| *port);
-        for chunk in self.tx.frames.chunk_by(|a, b| a.0 == b.0) {
-            let Some(i) = self.by_number.get(usize::from(chunk[0].0)).copied().flatten() else {
-                self.tx.unknown_port += chunk.len() as u64;
+        for (port, queue) in self.ports.iter_mut().zip(&mut self.tx.queues) {
+            if queue.ends.is_empty() {
                 continue;
-            };
-            let port = &mut self.ports[i];
-            let mut frames: Vec<&[u8]> = Vec::with_capacity(chunk.len());
-            for (_, start, end) in chunk {
+            }
+            let mut frames: Vec<&[u8]> = Vec::with_capacity(queue.ends.len());
+            let mut start = 0;
+            for end in &queue.ends {
                 if !port.loses() {
-                    frames.push(&self.tx.bytes[*start..*end]);
+                    frames.push(&queue.bytes[start..*end]);
                 }
+                start = *end;
             }
             port.send(&frames);
+            queue.bytes.clear();
+            queue.ends.clear();
         }
-        self.tx.frames.clear();
-        self.tx.bytes.clear();
     }
 }
