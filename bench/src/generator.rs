@@ -2,18 +2,13 @@
 //!
 //! The same loop drives every program and switch, so that only they differ.
 
-use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use inca_controller::program::formats::FormatSpec;
-use inca_wire::address::MacAddr;
-use inca_wire::frame::{OUTER_LEN, UdpFrame};
-use inca_wire::packet::{
-    EXP_BIAS, Flags, Format, HEADER_LEN, Header, Opcode, PARENT_MEMBER, Packet, WORD_BYTES,
-};
+use anyhow::Result;
+use inca_switch::ports::{PacketSocket, PortSpec, PortStats, RxBatch};
 
-use crate::socket::{BatchSocket, wait};
+use crate::ends::{Ends, Load};
+use crate::socket::wait;
 
 /// How long nothing may come back before everything outstanding is sent again. Long: a baseline without a protocol counts twice what
 /// comes twice.
@@ -22,69 +17,6 @@ const RETRY: Duration = Duration::from_millis(250);
 /// Between two looks at what has come in, so that packets come and go in batches, as they do at a network card that moderates its
 /// interrupts. Short beside the time that a switch takes for the packets in flight.
 const MODERATION: Duration = Duration::from_micros(100);
-
-/// What the switch under test is in its tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// Root, with hosts below.
-    Single,
-    /// Hosts below, a parent above.
-    Leaf,
-    /// Root, with switches below.
-    Root,
-}
-
-impl Role {
-    /// Its name in reports.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Single => "single",
-            Self::Leaf => "leaf",
-            Self::Root => "root",
-        }
-    }
-
-    /// Packets a child sends per sequence.
-    const fn packets_per_sequence(self) -> usize {
-        if matches!(self, Self::Root) { 2 } else { 1 }
-    }
-}
-
-/// One measurement's load.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Load {
-    /// The switch's role.
-    pub(crate) role: Role,
-    /// Children of the switch, at ports 1, 2, ...; a leaf's parent is at the next port.
-    pub(crate) children: usize,
-    /// Slots that each child keeps busy.
-    pub(crate) slots: u32,
-    /// Words a packet.
-    pub(crate) words: u8,
-    /// Tree and generation that the switch was programmed with.
-    pub(crate) tree_id: u16,
-    /// See `tree_id`.
-    pub(crate) generation: u32,
-    /// Service address of the switch.
-    pub(crate) service: (MacAddr, Ipv4Addr),
-}
-
-impl Load {
-    /// Ports in use.
-    pub(crate) fn ports(&self) -> usize {
-        self.children + usize::from(self.role == Role::Leaf)
-    }
-
-    /// Ranks in the whole tree: where the children are switches each stands for one rank.
-    pub(crate) fn world(&self) -> u16 {
-        self.children as u16
-    }
-}
-
-/// Address of whoever is at this port.
-pub(crate) fn neighbour(port: usize) -> (MacAddr, Ipv4Addr) {
-    (MacAddr([2, 0, 0, 0, 0, port as u8]), Ipv4Addr::new(10, 0, 0, port as u8))
-}
 
 /// What was counted.
 #[derive(Debug, Clone, Copy)]
@@ -95,29 +27,36 @@ pub(crate) struct Rate {
     pub(crate) repeats: u64,
 }
 
-/// A child's frames and where it is, per slot.
-struct Child {
-    frames: Vec<Vec<Vec<u8>>>,
-    sequence: Vec<u32>,
+impl Rate {
+    /// From `finished` sequences of all slots and children in this time.
+    pub(crate) fn of(load: &Load, finished: u64, time: Duration, repeats: u64) -> Self {
+        let packets = finished as f64 * load.role.packets_per_sequence() as f64;
+        Self { packets_per_s: packets / time.as_secs_f64(), repeats }
+    }
 }
 
 /// Runs the loop for `warm_up` and then for `time`, on interfaces in order of the switch's ports.
 pub(crate) fn run(load: &Load, interfaces: &[String], warm_up: Duration, time: Duration) -> Result<Rate> {
-    let mut sockets = interfaces
+    let sockets = interfaces
         .iter()
-        .map(|name| BatchSocket::open(name).with_context(|| format!("opening {name}")))
-        .collect::<Result<Vec<_>>>()?;
-    let mut children: Vec<Child> =
-        (0..load.children).map(|index| child(load, index)).collect::<Result<_>>()?;
-    let mut parent = Parent::new(load)?;
+        .enumerate()
+        .map(|(port, name)| PacketSocket::open(&PortSpec { port: port as u16, interface: name.clone() }))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut ends = Ends::new(load)?;
+    let all: Vec<u32> = (0..load.slots).collect();
+    let send_all = |ends: &Ends, stats: &mut PortStats| {
+        for (index, socket) in sockets[..load.children].iter().enumerate() {
+            send(socket, ends.frames(index, &all), stats);
+        }
+    };
     let (mut finished, mut repeats) = (0u64, 0u64);
+    let mut stats = PortStats::default();
     let begin = Instant::now();
     let mut measured_from = None;
 
-    for (child, socket) in children.iter().zip(&sockets) {
-        socket.send(child.frames.iter().flatten().map(Vec::as_slice))?;
-    }
+    send_all(&ends, &mut stats);
     let mut due: Vec<u32> = Vec::with_capacity(64);
+    let mut batch = RxBatch::default();
     let mut ready = vec![false; sockets.len()];
     loop {
         let now = Instant::now();
@@ -127,167 +66,31 @@ pub(crate) fn run(load: &Load, interfaces: &[String], warm_up: Duration, time: D
         if let Some((from, before)) = measured_from
             && now - from >= time
         {
-            let counted = finished - before;
-            let seconds = (now - from).as_secs_f64();
-            let packets = counted as f64 * load.role.packets_per_sequence() as f64;
-            return Ok(Rate { packets_per_s: packets / seconds, repeats });
+            return Ok(Rate::of(load, finished - before, now - from, repeats));
         }
         std::thread::sleep(MODERATION);
         if !wait(&sockets, &mut ready, RETRY)? {
             // Lost in a full queue: everything outstanding again.
             repeats += 1;
             anyhow::ensure!(repeats < 8 || finished > 0, "the switch answers nothing");
-            for (child, socket) in children.iter().zip(&sockets) {
-                socket.send(child.frames.iter().flatten().map(Vec::as_slice))?;
-            }
+            send_all(&ends, &mut stats);
             continue;
         }
-        for (index, child) in children.iter_mut().enumerate() {
-            if !ready[index] {
-                continue;
-            }
-            let got = sockets[index].receive()?;
+        for (index, socket) in sockets.iter().enumerate().filter(|(index, _)| ready[*index]) {
             due.clear();
-            for frame in (0..got).map(|i| sockets[index].frame(i)) {
-                if let Some(slot) = child.advance(frame) {
-                    due.push(slot);
-                }
+            while socket.receive(&mut batch).is_ok_and(|got| got > 0) {
+                batch.drain(|frame, _| due.extend(ends.take(index, frame)));
             }
-            finished += due.len() as u64;
-            let frames = due.iter().flat_map(|slot| &child.frames[*slot as usize]).map(Vec::as_slice);
-            sockets[index].send(frames)?;
-        }
-        if load.role == Role::Leaf && ready[load.children] {
-            let got = sockets[load.children].receive()?;
-            due.clear();
-            for frame in (0..got).map(|i| sockets[load.children].frame(i)) {
-                if let Some(slot) = parent.absorb(frame) {
-                    due.push(slot);
-                }
+            if index < load.children {
+                finished += due.len() as u64;
             }
-            sockets[load.children].send(due.iter().map(|slot| parent.frames[*slot as usize].as_slice()))?;
+            send(socket, ends.frames(index, &due), &mut stats);
         }
     }
 }
 
-impl Child {
-    /// If the frame is the awaited result of a slot: that slot, its frames now those of the next sequence.
-    fn advance(&mut self, frame: &[u8]) -> Option<u32> {
-        let packet = headers(frame)?;
-        if packet.opcode() != Ok(Opcode::Result) {
-            return None;
-        }
-        let slot = packet.slot();
-        let sequence = self.sequence.get_mut(slot as usize)?;
-        if packet.sequence() != *sequence {
-            return None;
-        }
-        *sequence += 1;
-        for frame in &mut self.frames[slot as usize] {
-            set_sequence(frame, *sequence);
-        }
-        Some(slot)
-    }
-}
-
-/// The reduction header of a received frame, whose words have been left with the kernel.
-fn headers(frame: &[u8]) -> Option<Packet<&[u8]>> {
-    (frame.len() >= OUTER_LEN + HEADER_LEN).then(|| Packet::new_unchecked(&frame[OUTER_LEN..]))
-}
-
-fn set_sequence(frame: &mut [u8], sequence: u32) {
-    Packet::new_unchecked(&mut frame[OUTER_LEN..]).set_sequence(sequence);
-}
-
-fn child(load: &Load, index: usize) -> Result<Child> {
-    let mut frames = Vec::new();
-    for slot in 0..load.slots {
-        let mut of_slot = Vec::new();
-        for plane in 0..load.role.packets_per_sequence() {
-            let mut header = header(load, slot, index as u16);
-            if load.role == Role::Root {
-                header.opcode = Opcode::Partial;
-                header.plane = plane as u8;
-                // One host's block, shifted up by the guard bits, as a leaf sends it.
-                header.bias = 1 << (15 + guard(load));
-            }
-            of_slot.push(frame(load, index + 1, &header, index as u64 * 1000 + u64::from(slot))?);
-        }
-        frames.push(of_slot);
-    }
-    Ok(Child { frames, sequence: vec![1; load.slots as usize] })
-}
-
-/// Guard bits of the group, as the switch is programmed with them.
-fn guard(load: &Load) -> u16 {
-    FormatSpec::of(Format::Bfp16).guard_bits(load.world())
-}
-
-fn header(load: &Load, slot: u32, member: u16) -> Header {
-    let mut header = Header::new(Opcode::Contribution, Format::Bfp16, load.tree_id, load.generation);
-    header.slot = slot;
-    header.sequence = 1;
-    header.tag = 0x1234_5678;
-    header.member = member;
-    header.words = load.words;
-    header.contributions = 1;
-    // Ranks' exponents differ, as those of real gradients do.
-    header.exp_max = EXP_BIAS - member % 3;
-    header.exp_min = header.exp_max;
-    header
-}
-
-fn frame(load: &Load, port: usize, header: &Header, seed: u64) -> Result<Vec<u8>> {
-    let mut payload = header.to_bytes().to_vec();
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let wide = header.opcode == Opcode::Partial;
-    while payload.len() < HEADER_LEN + usize::from(header.words) * WORD_BYTES {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        let narrow = (state >> 48) as u16;
-        if wide {
-            payload.extend((u32::from(narrow) << guard(load)).to_be_bytes());
-        } else {
-            payload.extend(narrow.max(1).to_be_bytes());
-        }
-    }
-    Ok(UdpFrame::to_switch(neighbour(port), load.service).emit(&payload)?)
-}
-
-/// Stands for everything above a leaf: answers each complete sum with a result.
-struct Parent {
-    frames: Vec<Vec<u8>>,
-    planes: Vec<u8>,
-    sequence: Vec<u32>,
-}
-
-impl Parent {
-    fn new(load: &Load) -> Result<Self> {
-        let mut frames = Vec::new();
-        for slot in 0..load.slots {
-            let mut header = header(load, slot, PARENT_MEMBER);
-            header.opcode = Opcode::Result;
-            header.flags = Flags::NONE;
-            header.contributions = load.world();
-            frames.push(frame(load, load.ports(), &header, u64::from(slot))?);
-        }
-        let slots = load.slots as usize;
-        Ok(Self { frames, planes: vec![0; slots], sequence: vec![0; slots] })
-    }
-
-    /// If the frame completes a slot's sum: that slot, its frame now that sequence's result.
-    fn absorb(&mut self, frame: &[u8]) -> Option<u32> {
-        let packet = headers(frame)?;
-        if packet.opcode() != Ok(Opcode::Partial) {
-            return None;
-        }
-        let (slot, sequence) = (packet.slot(), packet.sequence());
-        let index = slot as usize;
-        if *self.sequence.get(index)? != sequence {
-            self.sequence[index] = sequence;
-            self.planes[index] = 0;
-            set_sequence(&mut self.frames[index], sequence);
-        }
-        self.planes[index] |= 1 << packet.plane();
-        (self.planes[index] == 3).then_some(slot)
-    }
+/// Sends these frames; a full queue is left to the loss recovery.
+fn send<'a>(socket: &PacketSocket, frames: impl Iterator<Item = &'a [u8]>, stats: &mut PortStats) {
+    let frames: Vec<&[u8]> = frames.collect();
+    socket.send(&frames, stats);
 }

@@ -4,7 +4,9 @@
 //! All of it runs in a network namespace of its own, over veth pairs, with one generator for every program and switch. The runs of
 //! all cases alternate, and a case's figure is the median of its runs, so that a noisy minute hits all alike.
 
+mod ends;
 mod generator;
+mod in_process;
 mod report;
 mod rig;
 mod scheduling;
@@ -20,7 +22,7 @@ use inca_tests::bmv2::namespace::in_fresh_namespace;
 use inca_wire::address::{MacAddr, service_address, service_mac};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::generator::{Load, Role};
+use crate::ends::{Load, Role};
 use crate::report::{Case, Report};
 use crate::rig::{Program, Rig, SwitchKind};
 
@@ -93,7 +95,7 @@ fn main() -> Result<()> {
 fn cases(arguments: &Arguments) -> Vec<Case> {
     let baseline = |program| Case { program, role: Role::Single, switch: SwitchKind::Bmv2, words: 5 };
     let mut cases = vec![baseline(Program::PerElement), baseline(Program::Tuned)];
-    for switch in [SwitchKind::Bmv2, SwitchKind::Embedded] {
+    for switch in [SwitchKind::Bmv2, SwitchKind::Embedded, SwitchKind::InProcess] {
         let loads = [
             (Role::Single, 1),
             (Role::Single, 5),
@@ -119,19 +121,24 @@ fn measure(arguments: &Arguments, cases: &[Case]) -> Result<Vec<Vec<generator::R
         for (case, rates) in cases.iter().zip(&mut rates) {
             bar.set_message(case.to_string());
             let load = load(arguments, case);
-            let rig = Rig::start(case, &load, arguments.program.as_deref())
-                .with_context(|| format!("starting {case}"))?;
-            let (warm_up, time) = (Duration::from_millis(300), Duration::from_secs_f64(arguments.seconds));
-            rates.push(
-                generator::run(&load, &interfaces[..load.ports()], warm_up, time)
-                    .with_context(|| case.to_string())?,
-            );
-            drop(rig);
+            let rate = run(case, &load, arguments, &interfaces).with_context(|| case.to_string())?;
+            rates.push(rate);
             bar.inc(1);
         }
     }
     bar.finish_and_clear();
     Ok(rates)
+}
+
+fn run(case: &Case, load: &Load, arguments: &Arguments, interfaces: &[String]) -> Result<generator::Rate> {
+    let program = arguments.program.as_deref();
+    let (warm_up, time) = (Duration::from_millis(300), Duration::from_secs_f64(arguments.seconds));
+    if case.switch == SwitchKind::InProcess {
+        let compiled = case.program.compiled();
+        return in_process::run(load, program.unwrap_or(&compiled), warm_up, time);
+    }
+    let _rig = Rig::start(case, load, program).context("starting")?;
+    generator::run(load, &interfaces[..load.ports()], warm_up, time)
 }
 
 fn load(arguments: &Arguments, case: &Case) -> Load {

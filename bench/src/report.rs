@@ -7,7 +7,8 @@ use anyhow::{Context, Result};
 use inca_wire::packet::WORD_BYTES;
 use serde::Serialize;
 
-use crate::generator::{Rate, Role};
+use crate::ends::Role;
+use crate::generator::Rate;
 use crate::rig::{Program, SwitchKind};
 
 /// What is measured.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child as Process, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use inca_controller::program::formats;
 use inca_controller::program::node::{Child, Endpoint, Parent, Share, TreeNode};
 use inca_controller::program::{Entry, service};
@@ -15,7 +15,7 @@ use inca_p4runtime::{Client, ClientConfig, EntryBuilder, Pipeline};
 use inca_tests::bmv2;
 use inca_wire::packet::{Format, MAX_WORDS, UDP_PORT};
 
-use crate::generator::{Load, Role, neighbour};
+use crate::ends::{Load, Role, neighbour};
 use crate::report::Case;
 
 /// Device id of the switch under test.
@@ -31,6 +31,8 @@ pub(crate) enum SwitchKind {
     Bmv2,
     /// `inca-switch`.
     Embedded,
+    /// The embedded switch as a library in the generator's own thread, no network between them.
+    InProcess,
 }
 
 /// A P4 program to measure.
@@ -48,7 +50,7 @@ impl SwitchKind {
     /// The switches that are on this machine.
     pub(crate) fn available() -> Result<Vec<Self>> {
         let embedded = embedded()?.is_file().then_some(Self::Embedded);
-        Ok(bmv2::find().map(|_| Self::Bmv2).into_iter().chain(embedded).collect())
+        Ok(bmv2::find().map(|_| Self::Bmv2).into_iter().chain(embedded).chain([Self::InProcess]).collect())
     }
 }
 
@@ -57,6 +59,7 @@ impl fmt::Display for SwitchKind {
         f.write_str(match self {
             Self::Bmv2 => "bmv2",
             Self::Embedded => "embedded",
+            Self::InProcess => "in process",
         })
     }
 }
@@ -72,7 +75,7 @@ impl Program {
     }
 
     /// Folder and stem of the compiled files.
-    fn compiled(self) -> PathBuf {
+    pub(crate) fn compiled(self) -> PathBuf {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         match self {
             Self::Inca => root.join("p4/compiled/inca"),
@@ -98,6 +101,21 @@ pub(crate) fn cables(count: usize) -> Result<Vec<String>> {
         .collect()
 }
 
+/// Each switch at its best: BMv2's ring takes only single datagrams, the embedded switch takes them joined. The generator sends the
+/// same either way; where they may not stay joined, the kernel takes them apart.
+fn set_offloads(switch: SwitchKind, ports: usize) -> Result<()> {
+    let state = if switch == SwitchKind::Embedded { "on" } else { "off" };
+    for port in 1..=ports {
+        for end in [format!("p{port}"), format!("p{port}-far")] {
+            let features = ["tx", state, "tx-udp-segmentation", state];
+            let status =
+                Command::new("ethtool").arg("-K").arg(&end).args(features).stdout(Stdio::null()).status();
+            ensure!(status.context("running ethtool")?.success(), "ethtool -K {end} {}", features.join(" "));
+        }
+    }
+    Ok(())
+}
+
 /// A running, programmed switch; it ends with this value.
 pub(crate) struct Rig {
     process: Process,
@@ -118,6 +136,7 @@ impl Rig {
     /// Starts the case's switch, pushes its program and installs the load's tree.
     /// `inca` is the stem of a compiled program to take in place of inca's own.
     pub(crate) fn start(case: &Case, load: &Load, inca: Option<&Path>) -> Result<Self> {
+        set_offloads(case.switch, load.ports())?;
         let process = command(case.switch, load.ports())?
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -161,8 +180,13 @@ impl Rig {
 
 /// The number that a switch knows its n-th port by. BMv2 has four egress threads and gives a port to the one that its number says,
 /// modulo four: here one does it all, since threads beyond the number of cores only wake each other up.
-fn number(port: usize) -> u16 {
+pub(crate) fn number(port: usize) -> u16 {
     4 * port as u16
+}
+
+/// Place, from 0, of the port with this number.
+pub(crate) fn index_of(number: u16) -> Option<usize> {
+    usize::from(number / 4).checked_sub(1)
 }
 
 fn command(switch: SwitchKind, ports: usize) -> Result<Command> {
@@ -177,6 +201,7 @@ fn command(switch: SwitchKind, ports: usize) -> Result<Command> {
             command.args(["--p4runtime-addr", GRPC]);
             command
         }
+        SwitchKind::InProcess => anyhow::bail!("a switch in this process has no command"),
     };
     command.args(["--device-id", &DEVICE_ID.to_string()]);
     for port in 1..=ports {
@@ -203,7 +228,7 @@ async fn connect() -> Result<(Client, Events)> {
 }
 
 /// Everything the switch needs for the load's tree.
-fn tree_entries(load: &Load) -> Vec<Entry> {
+pub(crate) fn tree_entries(load: &Load) -> Vec<Entry> {
     let endpoint = |port: usize| {
         let (mac, ip) = neighbour(port);
         Endpoint { mac, ip }
