@@ -42,9 +42,9 @@ struct Arguments {
     /// Children of the switch: hosts, or switches where it is the root of a tree.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
     children: u8,
-    /// Slots that each child keeps busy.
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u8).range(1..=64))]
-    slots: u8,
+    /// Slots that each child keeps busy [default: 16 and 64 on BMv2, 64 on the embedded switch].
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=64))]
+    slots: Option<u8>,
     /// Measure this switch alone: bmv2 or embedded.
     #[arg(long, env = "SWITCH")]
     switch: Option<SwitchKind>,
@@ -92,20 +92,47 @@ fn main() -> Result<()> {
     Ok(())
 }
 
+/// Slots that each child keeps busy where BMv2 is fastest; more only take memory there.
+const FEW: u32 = 16;
+/// Slots that keep the embedded switch busy. BMv2 is measured with as many too: the same load for both.
+const MANY: u32 = 64;
+
 fn cases(arguments: &Arguments) -> Vec<Case> {
-    let baseline = |program| Case { program, role: Role::Single, switch: SwitchKind::Bmv2, words: 5 };
+    let inca = |role, switch, words, slots| Case {
+        program: Program::Inca,
+        role,
+        switch,
+        words,
+        slots: arguments.slots.map_or(slots, u32::from),
+        one_core: false,
+    };
+    let baseline = |program| Case { program, ..inca(Role::Single, SwitchKind::Bmv2, 5, FEW) };
     let mut cases = vec![baseline(Program::PerElement), baseline(Program::Tuned)];
-    for switch in [SwitchKind::Bmv2, SwitchKind::Embedded, SwitchKind::InProcess] {
-        let loads = [
-            (Role::Single, 1),
-            (Role::Single, 5),
-            (Role::Leaf, 5),
-            (Role::Root, 5),
-            (Role::Single, 32),
-            (Role::Leaf, 32),
-        ];
-        cases.extend(loads.map(|(role, words)| Case { program: Program::Inca, role, switch, words }));
+    let roles = [Role::Single, Role::Leaf, Role::Root];
+    for (switch, slots) in
+        [(SwitchKind::Bmv2, FEW), (SwitchKind::Embedded, MANY), (SwitchKind::InProcess, MANY)]
+    {
+        cases.push(inca(Role::Single, switch, 1, slots));
+        cases.extend(roles.map(|role| inca(role, switch, 5, slots)));
+        cases.extend([Role::Single, Role::Leaf].map(|role| inca(role, switch, 32, slots)));
     }
+    cases.extend(roles.map(|role| inca(role, SwitchKind::Bmv2, 5, MANY)));
+    if std::thread::available_parallelism().is_ok_and(|cores| cores.get() > scheduling::SWITCH_CORE) {
+        for (switch, slots) in
+            [(SwitchKind::Bmv2, FEW), (SwitchKind::Bmv2, MANY), (SwitchKind::Embedded, MANY)]
+        {
+            let case = |role| Case { one_core: true, ..inca(role, switch, 5, slots) };
+            cases.extend([Role::Single, Role::Leaf].map(case));
+        }
+    }
+    let mut seen = Vec::new();
+    // With --slots some are the same.
+    cases.retain(|case| {
+        !seen.contains(case) && {
+            seen.push(*case);
+            true
+        }
+    });
     cases.retain(|case| arguments.switch.is_none_or(|only| only == case.switch));
     cases.retain(|case| case.to_string().contains(&arguments.only));
     cases
@@ -137,6 +164,7 @@ fn run(case: &Case, load: &Load, arguments: &Arguments, interfaces: &[String]) -
         let compiled = case.program.compiled();
         return in_process::run(load, program.unwrap_or(&compiled), warm_up, time);
     }
+    let _core = case.one_core.then(scheduling::OnFirstCore::new).transpose().context("choosing cores")?;
     let _rig = Rig::start(case, load, program).context("starting")?;
     generator::run(load, &interfaces[..load.ports()], warm_up, time)
 }
@@ -146,7 +174,7 @@ fn load(arguments: &Arguments, case: &Case) -> Load {
     Load {
         role: case.role,
         children: arguments.children.into(),
-        slots: arguments.slots.into(),
+        slots: case.slots,
         words: case.words,
         tree_id: 7,
         generation: 9,

@@ -22,6 +22,10 @@ pub(crate) struct Case {
     pub(crate) switch: SwitchKind,
     /// Words a packet.
     pub(crate) words: u8,
+    /// Slots that each child keeps busy.
+    pub(crate) slots: u32,
+    /// Whether the switch has one core to itself, and only that.
+    pub(crate) one_core: bool,
 }
 
 impl Case {
@@ -32,7 +36,15 @@ impl Case {
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} on {}, {} bytes", self.program.name(), self.role.name(), self.switch, self.payload())
+        write!(
+            f,
+            "{} {} on {}, {} bytes",
+            self.program.name(),
+            self.role.name(),
+            self.switch,
+            self.payload()
+        )?;
+        if self.one_core { write!(f, ", one core") } else { Ok(()) }
     }
 }
 
@@ -43,12 +55,33 @@ struct Row {
     role: &'static str,
     switch: String,
     payload: usize,
+    one_core: bool,
+    /// Slots that each child kept busy.
+    slots: u32,
     packets_per_s: f64,
     bytes_per_s: f64,
     /// Lowest and highest run, in packets a second.
     range: [f64; 2],
     /// Runs in which a slot stalled and was sent again.
     stalled_runs: usize,
+}
+
+/// How many times BMv2's packets a second, by role.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct ToBmv2 {
+    single: Option<f64>,
+    leaf: Option<f64>,
+    root: Option<f64>,
+    /// The least of those measured.
+    least: Option<f64>,
+}
+
+impl ToBmv2 {
+    fn new(of: impl Fn(Role) -> Option<f64>) -> Self {
+        let [single, leaf, root] = [Role::Single, Role::Leaf, Role::Root].map(of);
+        let least = [single, leaf, root].into_iter().flatten().min_by(f64::total_cmp);
+        Self { single, leaf, root, least }
+    }
 }
 
 /// The figures of a benchmark.
@@ -63,8 +96,16 @@ pub(crate) struct Report {
     ratio_single_1280_tuned: Option<f64>,
     ratio_leaf_1280_tuned: Option<f64>,
     ratio_single_8192_tuned: Option<f64>,
-    /// Packets a second of the embedded switch against BMv2: single switch, 1280 bytes.
-    ratio_embedded_to_bmv2: Option<f64>,
+    /// Packets a second at 1280 bytes against BMv2 under the same load.
+    embedded_to_bmv2: ToBmv2,
+    /// The same with BMv2 under the load that suits it best.
+    embedded_to_bmv2_best: ToBmv2,
+    /// One core for each switch, the same load.
+    embedded_to_bmv2_one_core: ToBmv2,
+    /// One core for each, BMv2 under the load that suits it best.
+    embedded_to_bmv2_one_core_best: ToBmv2,
+    /// The library in the generator's thread against BMv2 over a network at its best.
+    in_process_to_bmv2_best: ToBmv2,
     runs: u16,
     children: u8,
     cores: usize,
@@ -74,18 +115,37 @@ impl Report {
     /// Medians of the runs, which are in the order of the cases.
     pub(crate) fn new(cases: &[Case], rates: &[Vec<Rate>], runs: u16, children: u8) -> Self {
         let rows: Vec<Row> = cases.iter().zip(rates).map(|(case, rates)| row(case, rates)).collect();
+        // The fastest row of this kind, whatever its load.
         let find = |program: Program, role: Role, switch: SwitchKind, words: u8| {
-            cases
-                .iter()
-                .position(|case| *case == Case { program, role, switch, words })
-                .map(|index| &rows[index])
+            let of_kind = |case: &Case| {
+                (case.program, case.role, case.switch, case.words, case.one_core)
+                    == (program, role, switch, words, false)
+            };
+            let found = cases.iter().zip(&rows).filter(|(case, _)| of_kind(case)).map(|(_, row)| row);
+            found.max_by(|a, b| a.packets_per_s.total_cmp(&b.packets_per_s))
         };
         let bytes =
             |program, role, words| find(program, role, SwitchKind::Bmv2, words).map(|row| row.bytes_per_s);
         let against = |baseline, role, words| {
             Some(bytes(Program::Inca, role, words)? / bytes(baseline, Role::Single, 5)?)
         };
-        let packets = |switch| find(Program::Inca, Role::Single, switch, 5).map(|row| row.packets_per_s);
+        // `best`: against BMv2's fastest row instead of the one under the same load.
+        let to_bmv2 = |switch: SwitchKind, one_core: bool, best: bool| {
+            ToBmv2::new(|role| {
+                let of = |switch: SwitchKind, slots: Option<u32>| {
+                    let of_kind = |case: &Case| {
+                        (case.program, case.role, case.switch, case.words) == (Program::Inca, role, switch, 5)
+                            && case.one_core == one_core
+                            && slots.is_none_or(|slots| slots == case.slots)
+                    };
+                    let found = cases.iter().zip(&rows).filter(|(case, _)| of_kind(case));
+                    found.max_by(|(_, a), (_, b)| a.packets_per_s.total_cmp(&b.packets_per_s))
+                };
+                let (case, ours) = of(switch, None)?;
+                let (_, theirs) = of(SwitchKind::Bmv2, (!best).then_some(case.slots))?;
+                Some(ours.packets_per_s / theirs.packets_per_s)
+            })
+        };
         Self {
             ratio_single_1280: against(Program::PerElement, Role::Single, 5),
             ratio_leaf_1280: against(Program::PerElement, Role::Leaf, 5),
@@ -93,9 +153,11 @@ impl Report {
             ratio_single_1280_tuned: against(Program::Tuned, Role::Single, 5),
             ratio_leaf_1280_tuned: against(Program::Tuned, Role::Leaf, 5),
             ratio_single_8192_tuned: against(Program::Tuned, Role::Single, 32),
-            ratio_embedded_to_bmv2: packets(SwitchKind::Embedded)
-                .zip(packets(SwitchKind::Bmv2))
-                .map(|(a, b)| a / b),
+            embedded_to_bmv2: to_bmv2(SwitchKind::Embedded, false, false),
+            embedded_to_bmv2_best: to_bmv2(SwitchKind::Embedded, false, true),
+            embedded_to_bmv2_one_core: to_bmv2(SwitchKind::Embedded, true, false),
+            embedded_to_bmv2_one_core_best: to_bmv2(SwitchKind::Embedded, true, true),
+            in_process_to_bmv2_best: to_bmv2(SwitchKind::InProcess, false, true),
             rows,
             runs,
             children,
@@ -126,6 +188,8 @@ fn row(case: &Case, rates: &[Rate]) -> Row {
         role: case.role.name(),
         switch: case.switch.to_string(),
         payload: case.payload(),
+        one_core: case.one_core,
+        slots: case.slots,
         packets_per_s,
         bytes_per_s: packets_per_s * case.payload() as f64,
         range: [sorted.first().copied().unwrap_or_default(), sorted.last().copied().unwrap_or_default()],
@@ -137,21 +201,23 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:<18} {:<7} {:<9} {:>8} {:>12} {:>10}   range",
-            "program", "role", "switch", "payload", "packets/s", "MB/s"
+            "{:<18} {:<7} {:<10} {:>8} {:>6} {:>12} {:>10}   range",
+            "program", "role", "switch", "payload", "slots", "packets/s", "MB/s"
         )?;
         for row in &self.rows {
             writeln!(
                 f,
-                "{:<18} {:<7} {:<9} {:>8} {:>12.0} {:>10.1}   {:.0}-{:.0}{}",
+                "{:<18} {:<7} {:<10} {:>8} {:>6} {:>12.0} {:>10.1}   {:.0}-{:.0}{}{}",
                 row.program,
                 row.role,
                 row.switch,
                 row.payload,
+                row.slots,
                 row.packets_per_s,
                 row.bytes_per_s / 1e6,
                 row.range[0],
                 row.range[1],
+                if row.one_core { ", one core" } else { "" },
                 if row.stalled_runs > 0 {
                     format!(", {} runs stalled", row.stalled_runs)
                 } else {
@@ -173,8 +239,20 @@ impl fmt::Display for Report {
                 writeln!(f, "  {what:<27} {plain:>6.1} x   ({tuned:.1} x)")?;
             }
         }
-        if let Some(ratio) = self.ratio_embedded_to_bmv2 {
-            writeln!(f, "packets a second, embedded switch against bmv2: {ratio:.1} x")?;
+        writeln!(f, "packets a second at 1280 bytes against bmv2, as single switch, leaf, root:")?;
+        let ratios = [
+            ("embedded, same load", &self.embedded_to_bmv2),
+            ("embedded, bmv2 at its best load", &self.embedded_to_bmv2_best),
+            ("embedded, one core each, same load", &self.embedded_to_bmv2_one_core),
+            ("embedded, one core each, bmv2 at its best load", &self.embedded_to_bmv2_one_core_best),
+            ("in process, bmv2 at its best load", &self.in_process_to_bmv2_best),
+        ];
+        for (what, ToBmv2 { single, leaf, root, least }) in ratios {
+            if least.is_some() {
+                let text =
+                    |ratio: &Option<f64>| ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.1} x"));
+                writeln!(f, "  {what:<48} {:>7} {:>7} {:>7}", text(single), text(leaf), text(root))?;
+            }
         }
         Ok(())
     }

@@ -17,6 +17,7 @@ use inca_wire::packet::{Format, MAX_WORDS, UDP_PORT};
 
 use crate::ends::{Load, Role, neighbour};
 use crate::report::Case;
+use crate::scheduling;
 
 /// Device id of the switch under test.
 pub(crate) const DEVICE_ID: u16 = 1;
@@ -137,7 +138,7 @@ impl Rig {
     /// `inca` is the stem of a compiled program to take in place of inca's own.
     pub(crate) fn start(case: &Case, load: &Load, inca: Option<&Path>) -> Result<Self> {
         set_offloads(case.switch, load.ports())?;
-        let process = command(case.switch, load.ports())?
+        let process = command(case, load.ports())?
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -189,27 +190,30 @@ pub(crate) fn index_of(number: u16) -> Option<usize> {
     usize::from(number / 4).checked_sub(1)
 }
 
-fn command(switch: SwitchKind, ports: usize) -> Result<Command> {
-    let mut command = match switch {
-        SwitchKind::Bmv2 => {
-            let mut command = Command::new(bmv2::find().context("simple_switch_grpc is not on PATH")?);
-            command.args(["--no-p4", "--log-level", "off"]);
-            command
-        }
-        SwitchKind::Embedded => {
-            let mut command = Command::new(embedded()?);
-            command.args(["--p4runtime-addr", GRPC]);
-            command
-        }
+fn command(case: &Case, ports: usize) -> Result<Command> {
+    let mut arguments: Vec<String> = match case.switch {
+        SwitchKind::Bmv2 => ["--no-p4", "--log-level", "off"].map(String::from).into(),
+        SwitchKind::Embedded => ["--p4runtime-addr", GRPC].map(String::from).into(),
         SwitchKind::InProcess => anyhow::bail!("a switch in this process has no command"),
     };
-    command.args(["--device-id", &DEVICE_ID.to_string()]);
+    arguments.extend(["--device-id".to_owned(), DEVICE_ID.to_string()]);
     for port in 1..=ports {
-        command.args(["-i", &format!("{}@p{port}", number(port))]);
+        arguments.extend(["-i".to_owned(), format!("{}@p{port}", number(port))]);
     }
-    if switch == SwitchKind::Bmv2 {
-        command.args(["--", "--grpc-server-addr", GRPC, "--cpu-port", "255"]);
-    }
+    let program = if case.switch == SwitchKind::Bmv2 {
+        arguments.extend(["--", "--grpc-server-addr", GRPC, "--cpu-port", "255"].map(String::from));
+        bmv2::find().context("simple_switch_grpc is not on PATH")?
+    } else {
+        embedded()?
+    };
+    let mut command = if case.one_core {
+        let mut command = Command::new("taskset");
+        command.args(["-c", &scheduling::SWITCH_CORE.to_string()]).arg(program);
+        command
+    } else {
+        Command::new(program)
+    };
+    command.args(arguments);
     Ok(command)
 }
 
