@@ -118,7 +118,7 @@ bench: build setup-bench ## all that is promised, side by side, in bench/results
 	cargo build --release -p inca-bench
 	@$(INCANET) bench $(if $(filter quick,$(BENCH)),--quick) $(ARGS)
 
-soak: build ## ten minutes at full rate and 1 % loss: no wrong element, no memory that grows (SECONDS=600)
+soak: build ## ten minutes at full rate and 1 % loss: no wrong element, no memory of ours that grows (SECONDS=600)
 	@$(INCANET) soak --seconds $(if $(filter file,$(origin SECONDS)),600,$(SECONDS)) $(ARGS)
 
 bench-collectives: build ## bytes on the hosts' links of each collective, beside the least there must be
