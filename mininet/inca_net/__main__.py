@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import doctor, topology
-from .isolate import EXIT_LOCKED, IsolationError, LockedError, isolated
+from .isolate import EXIT_BROKEN_PIPE, EXIT_LOCKED, IsolationError, LockedError, isolated, reader_is_gone
 from .topology import Network, TopologyError
 
 # Mininet is imported only where a network is built: the rest, doctor above all, works without it.
@@ -72,6 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         options.error(f"unknown arguments: {' '.join(rest)}")
     try:
         code: int = arguments.run(arguments)
+        sys.stdout.flush()
         return code
     except TopologyError as error:
         print(f"inca-net: {error}", file=sys.stderr)
@@ -83,6 +84,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"inca-net: {error}", file=sys.stderr)
         return 1
     except OSError as error:
+        if isinstance(error, BrokenPipeError) and reader_is_gone():
+            # What is still buffered has to go somewhere when the interpreter ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            return EXIT_BROKEN_PIPE
         # A folder that can't be made or written, a full disk: what and where say it all.
         print(f"inca-net: {error.filename or 'system'}: {error.strerror or error}", file=sys.stderr)
         return 1
@@ -152,10 +157,17 @@ def parser() -> argparse.ArgumentParser:
     trial = commands.add_parser("experiment", help="networks, jobs, sizes and repetitions as a YAML file says")
     trial.add_argument("file", type=Path, metavar="FILE.yaml", help="see mininet/inca_net/experiment_file.py")
     trial.add_argument("--results", type=Path, help="folder (default: target/experiments/NAME)")
-    trial.add_argument("--resume", action="store_true", help="go on where the run before was interrupted")
-    trial.add_argument("--again", action="store_true", help="begin anew where there are results already")
+    before = trial.add_mutually_exclusive_group()
+    before.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on where the run before ended; failed and skipped cells are tried again",
+    )
+    before.add_argument("--again", action="store_true", help="begin anew where there are results already")
     trial.add_argument("--check", action="store_true", help="only read the file and list what it would run")
-    trial.add_argument("--json", action="store_true", help="print the rows as JSON, progress on stderr")
+    trial.add_argument(
+        "--json", action="store_true", help="print rows, failed and skipped cells as JSON, progress on stderr"
+    )
     trial.set_defaults(run=run_experiment)
 
     whole = commands.add_parser("bench", help="everything that is promised, side by side, and whether it holds")
@@ -495,16 +507,28 @@ def run_experiment(arguments: argparse.Namespace) -> int:
     from .results import Results
 
     results = Results(arguments.results or ROOT / "target" / "experiments" / experiment.name, experiment)
-    results.open(arguments.resume, arguments.again)
     os.environ["PATH"] = programs_path()
 
     def inside() -> int:
+        # Only now, with the lock, is anything in the folder ours to change.
+        try:
+            results.open(arguments.resume, arguments.again)
+        except TopologyError as error:
+            print(f"inca-net: {error}", file=sys.stderr)
+            return EXIT_USAGE
+        except OSError as error:
+            print(f"inca-net: {error.filename or 'system'}: {error.strerror or error}", file=sys.stderr)
+            return 1
         code = run(experiment, results, to_stderr if arguments.json else to_stdout)
         if arguments.json:
-            print(json.dumps(results.rows))
+            print(json.dumps(results.json()))
         return code
 
-    return isolated(f"experiment-{experiment.name}", inside)
+    remedy = f"give this experiment another name ('name:' in {arguments.file})"
+    code = isolated(f"experiment-{experiment.name}", inside, remedy=remedy)
+    if code == EXIT_INTERRUPTED:
+        print("inca-net: interrupted; the same command with --resume goes on", file=sys.stderr)
+    return code
 
 
 def run_bench(arguments: argparse.Namespace) -> int:

@@ -42,12 +42,12 @@ def run(experiment: Experiment, results: Results, progress: Progress) -> int:
         done = run_place(experiment, place, switch, list(group), results, progress, (done, len(cells)))
     results.write_rows()
     write_report(results)
-    failed = [cell["cell"] for cell in results.cells if "failed" in cell and not results.is_done(cell["cell"])]
+    failed = results.failed
     wrong = sum(row["wrong"] for row in results.rows)
     for key, reason in results.skipped.items():
         progress(f"skipped {key}: {reason}")
-    for key in dict.fromkeys(failed):
-        progress(f"failed: {key}")
+    for key, reason in failed.items():
+        progress(f"failed {key}: {(reason.splitlines() or [''])[0]}")
     progress(f"{len(results.rows)} rows, #wrong {wrong}: {results.folder}")
     return 1 if failed or wrong else 0
 
@@ -63,7 +63,8 @@ def run_place(
 ) -> int:
     """Runs cells of one network on one switch; returns how many are done."""
     done, total = count
-    able = []
+    able: list[Cell] = []
+    ended: list[Cell] = []
     for cell in cells:
         reason = why_skipped(experiment, cell)
         if reason:
@@ -83,6 +84,7 @@ def run_place(
             for cell in able:
                 progress(f"[{done + 1}/{total}] {cell.key}")
                 results.append(run_cell(experiment, emulation, cell))
+                ended.append(cell)
                 report_cell(results.cells[-1], progress)
                 done += 1
     except ComponentError as error:
@@ -90,7 +92,7 @@ def run_place(
         message = str(error)
         progress(f"failed: {message}")
         for cell in able:
-            if not any(each["cell"] == cell.key for each in results.cells):
+            if cell not in ended:
                 results.append({"cell": cell.key, "failed": message})
                 done += 1
     return done
@@ -129,9 +131,10 @@ def run_cell(experiment: Experiment, emulation: Emulation, cell: Cell) -> dict[s
 def measure(
     emulation: Emulation, cell: Cell, job: Job, sizes: Sequence[Size], time_limit: float
 ) -> list[dict[str, Any]]:
-    """A row for each size."""
+    """A row for each size; all of them have to be done within the time limit."""
     if job.kind == "inca":
-        return [measure_inca(emulation, cell, job, size, time_limit) for size in sizes]
+        end = time.monotonic() + time_limit
+        return [measure_inca(emulation, cell, job, size, time_left(end, time_limit, size)) for size in sizes]
     with Sampler(host_ports(emulation)) as sampler:
         if job.kind == "openmpi":
             report = peers.run_openmpi(emulation, cell.label, job, sizes, time_limit)
@@ -149,6 +152,14 @@ def measure(
         }
         for size, row in zip(sizes, report["rows"], strict=True)
     ]
+
+
+def time_left(end: float, time_limit: float, size: Size) -> float:
+    """Seconds until then; raises JobError if there are none."""
+    left = end - time.monotonic()
+    if left <= 0:
+        raise JobError(f"over its time_limit of {time_limit:g} s before the size of {size.bytes} bytes")
+    return left
 
 
 def measure_inca(emulation: Emulation, cell: Cell, job: Job, size: Size, time_limit: float) -> dict[str, Any]:

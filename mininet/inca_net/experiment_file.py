@@ -1,7 +1,7 @@
 """Reads an experiment from YAML. Every complaint names file, line, column, what was given and what is valid.
 
 name: wide-uplinks              # optional, default: the file's name
-title: 4 MiB over two levels    # optional, stands above tables and plots
+title: 4 MiB over two levels    # optional, the report's first line, above all tables
 networks:                       # each is a network as topology_file.py reads it, or {file: PATH}, and may have:
   - name: wide
     topology: tree2
@@ -10,18 +10,23 @@ networks:                       # each is a network as topology_file.py reads it
     losses: {host: 0, switch: 0.01}    # probabilities, each direction
     run_on: [embedded]                 # instead of the experiment's
     slots: 16                          # of a tree: chunks in flight per rank
-run_on: [embedded, bmv2]        # default: [embedded]; one that is not installed is skipped, and the results say so
+run_on: [embedded, bmv2]        # default: [embedded]; cells of one that is not installed, like those of peers that
+                                # are not, are skipped; the results say why, and --resume tries them again
 jobs:
-  - {kind: inca, type: f32, format: bfp16, chunk_words: 5}     # name: optional, for tables and plots
+  # name: optional, for tables and plots. Formats of floats: bfp16 (default), bfp8, bfp32, exact; of integers those that
+  # hold the type: i8, i16, i32, i64, by default the narrowest.
+  - {kind: inca, type: f32, format: bfp16, chunk_words: 5}
   - {kind: openmpi, algorithm: ring}
   - {kind: gloo, iterations: 3, warmup: 1}     # of all sizes, whatever they say
-sizes: [8, 64K, {bytes: 4M, iterations: 3, warmup: 1}]
+sizes: [8, 64K, {bytes: 4M, iterations: 3, warmup: 1}]    # time over size is drawn from three sizes on, time over
+                                # ranks from three networks with different numbers of ranks on
 iterations: 20                  # of each size that says nothing else (default: 10), after
 warmup: 2                       # so many that don't count (default: 1)
 repetitions: 3                  # of the whole, each job started anew (default: 1)
 record: [startup, counters, pcap]   # default: rows and logs alone; time until the first sum, the switches' counters
                                 # after each job, the first bytes of all packets on the hosts' links
-time_limit: 120                 # seconds, of a job with all its sizes (default: 120)
+time_limit: 120                 # seconds, of a job with all its sizes in one repetition, whatever its kind; a job that
+                                # needs longer has failed, with all its sizes (default: 120)
 """
 
 from __future__ import annotations
@@ -63,7 +68,17 @@ JOB_KEYS = {
     "openmpi": ("kind", "name", "iterations", "warmup", "algorithm"),
     "gloo": ("kind", "name", "iterations", "warmup"),
 }
-TYPES = ("f32", "f16", "bf16", "i32", "i16", "i8")
+# The number formats that carry a type's sums; the first is its own.
+FLOAT_FORMATS = ("bfp16", "bfp8", "bfp32", "exact")
+FORMATS = {
+    "f32": FLOAT_FORMATS,
+    "f16": FLOAT_FORMATS,
+    "bf16": FLOAT_FORMATS,
+    "i32": ("i32", "i64"),
+    "i16": ("i16", "i32", "i64"),
+    "i8": ("i8", "i16", "i32", "i64"),
+}
+TYPES = tuple(FORMATS)
 # Open MPI's coll_tuned_allreduce_algorithm.
 ALGORITHMS = {
     "linear": 1,
@@ -139,7 +154,7 @@ class Cell:
     @property
     def label(self) -> str:
         """Its name as part of a file's."""
-        return re.sub(r"[^A-Za-z0-9.-]", "-", self.key)
+        return file_name(self.key)
 
 
 @dataclass(frozen=True)
@@ -185,6 +200,11 @@ class Experiment:
         return next(place.network for place in self.places if place.network.name == name)
 
 
+def file_name(text: str) -> str:
+    """Text as part of a file's name and of a job's at the controller."""
+    return re.sub(r"[^A-Za-z0-9.-]", "-", text)
+
+
 def read_experiment(path: Path) -> Experiment:
     """The experiment that a file describes; paths in it are relative to it."""
     return parse_experiment(read_text(path), str(path), path.stem, path.parent)
@@ -215,17 +235,14 @@ class _Reader(NetworkReader):
         for key in ("networks", "jobs", "sizes"):
             if key not in top:
                 self.fail(root, f"'{key}' is missing")
-        name = self.text(top["name"]) if "name" in top else default_name
-        try:
-            check_run_name(name)
-        except TopologyError as error:
-            self.fail(top.get("name", root), str(error))
+        name = self.run_name(top.get("name", root), None if "name" in top else default_name)
         run_on = self.switches(top["run_on"]) if "run_on" in top else ("embedded",)
         defaults = (self.count(top, "iterations", 10), self.count(top, "warmup", 1, 0))
         places = [self.place(node, index, run_on) for index, node in enumerate(self.list(top["networks"], "networks"))]
         jobs = [self.job(node) for node in self.list(top["jobs"], "jobs")]
         self.unique(top["networks"], "network", [place.network.name for place in places])
         self.unique(top["jobs"], "job", [job.name for job in jobs])
+        self.distinct_files(top["jobs"], [job.name for job in jobs])
         if any(job.name == STARTUP for job in jobs):
             self.fail(top["jobs"], f"job '{STARTUP}': the name stands for the time until the first sum")
         return Experiment(
@@ -233,7 +250,7 @@ class _Reader(NetworkReader):
             title=self.text(top["title"]) if "title" in top else name,
             places=tuple(places),
             jobs=tuple(jobs),
-            sizes=tuple(self.size(node, *defaults) for node in self.list(top["sizes"], "sizes")),
+            sizes=self.sizes(top["sizes"], *defaults),
             repetitions=self.count(top, "repetitions", 1),
             record=self.choices(top["record"], "record", RECORDS) if "record" in top else (),
             time_limit=float(self.count(top, "time_limit", 120)),
@@ -248,7 +265,7 @@ class _Reader(NetworkReader):
                     self.fail(parts[key], f"'{key}' together with 'file': set it in the file")
             network = read_network(self.folder / self.text(parts["file"]))
             if "name" in parts:
-                network = dataclasses.replace(network, name=self.text(parts["name"]))
+                network = dataclasses.replace(network, name=self.run_name(parts["name"]))
         else:
             network = self.network(node, f"network{index + 1}", (*NETWORK_KEYS, *EXTRA_KEYS))
         if "rates" in parts:
@@ -285,7 +302,9 @@ class _Reader(NetworkReader):
             job = Job(f"openmpi-{algorithm}", kind, algorithm=algorithm)
         else:
             dtype = self.one_of(parts["type"], "type", TYPES) if "type" in parts else "f32"
-            number_format = self.text(parts["format"]) if "format" in parts else ""
+            number_format = (
+                self.one_of(parts["format"], f"format of {dtype}", FORMATS[dtype]) if "format" in parts else ""
+            )
             words = self.count(parts, "chunk_words", 5, 1, 32)
             job = Job(f"inca-{number_format or dtype}", kind, dtype, number_format, words)
         job = dataclasses.replace(
@@ -302,6 +321,15 @@ class _Reader(NetworkReader):
             job = dataclasses.replace(job, name=name)
         return job
 
+    def sizes(self, node: yaml.Node, iterations: int, warmup: int) -> tuple[Size, ...]:
+        sizes: list[Size] = []
+        for item in self.list(node, "sizes"):
+            size = self.size(item, iterations, warmup)
+            if any(size.bytes == before.bytes for before in sizes):
+                self.fail(item, f"size of {size.bytes} bytes twice, rows and tables could not tell them apart")
+            sizes.append(size)
+        return tuple(sizes)
+
     def size(self, node: yaml.Node, iterations: int, warmup: int) -> Size:
         parts: dict[str, yaml.Node] = {}
         value = node
@@ -310,13 +338,15 @@ class _Reader(NetworkReader):
             if "bytes" not in parts:
                 self.fail(node, "size: 'bytes' is missing")
             value = parts["bytes"]
+        text = self.text(value)
         try:
-            size = parse_size(self.text(value))
+            size = parse_size(text)
         except TopologyError as error:
             self.fail(value, str(error))
         return Size(size, self.count(parts, "iterations", iterations), self.count(parts, "warmup", warmup, 0))
 
     def switches(self, node: yaml.Node) -> tuple[str, ...]:
+        self.list(node, "run_on")
         return self.choices(node, "run_on", SWITCH_KINDS)
 
     def choices(self, node: yaml.Node, what: str, valid: tuple[str, ...]) -> tuple[str, ...]:
@@ -348,6 +378,26 @@ class _Reader(NetworkReader):
         for index, name in enumerate(names):
             if name in names[:index]:
                 self.fail(node, f"{what} '{name}' twice, give them different names")
+
+    def distinct_files(self, node: yaml.Node, names: Sequence[str]) -> None:
+        files: dict[str, str] = {}
+        for name in names:
+            other = files.setdefault(file_name(name), name)
+            if other != name:
+                self.fail(
+                    node,
+                    f"jobs '{other}' and '{name}' would both have files named '{file_name(name)}': let names differ in "
+                    "letters, digits or '.', not in spaces, '_', '+' and '-' alone",
+                )
+
+    def run_name(self, node: yaml.Node, name: str | None = None) -> str:
+        """A node's text, or another, as a name of files."""
+        found = self.text(node) if name is None else name
+        try:
+            check_run_name(found)
+        except TopologyError as error:
+            self.fail(node, str(error))
+        return found
 
 
 def with_rates(network: Network, rates: dict[str, float]) -> Network:

@@ -13,6 +13,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import select
 import signal
 import sys
 import tempfile
@@ -32,6 +33,9 @@ PR_SET_PDEATHSIG = 1
 
 EXIT_TIMED_OUT = 124
 EXIT_LOCKED = 75
+# As shells count it: 128 and the signal's number.
+EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
+OTHER_NAME = "choose another name with --name"
 # Between SIGTERM, which lets the function stop its switches in order, and SIGKILL.
 GRACE_SECONDS = 10.0
 
@@ -46,13 +50,16 @@ class LockedError(RuntimeError):
     """An emulation of this name is running; the message names its process."""
 
 
-def isolated(name: str | None, function: Callable[[], int], time_limit: float | None = None) -> int:
-    """Runs `function` isolated and returns its exit code; without a name no lock is taken.
+def isolated(
+    name: str | None, function: Callable[[], int], time_limit: float | None = None, remedy: str = OTHER_NAME
+) -> int:
+    """Runs `function` isolated and returns its exit code; without a name no lock is taken. `remedy` says what to do
+    about a lock that another run holds.
 
     Death by a signal becomes 128 + signal, `time_limit` (seconds) ends in `EXIT_TIMED_OUT`. The caller stays in the new
     namespaces, so this is the last thing that it does.
     """
-    lock = None if name is None else acquire_lock(name)
+    lock = None if name is None else acquire_lock(name, remedy)
     try:
         unprivileged = os.geteuid() != 0
         _unshare(unprivileged)
@@ -67,7 +74,7 @@ def isolated(name: str | None, function: Callable[[], int], time_limit: float | 
             release_lock(name, lock)
 
 
-def acquire_lock(name: str) -> int:
+def acquire_lock(name: str, remedy: str = OTHER_NAME) -> int:
     """Takes the lock of the run called `name`; returns the descriptor that holds it."""
     path = lock_path(name)
     while True:
@@ -80,8 +87,7 @@ def acquire_lock(name: str) -> int:
             if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                 raise
             raise LockedError(
-                f"an emulation named '{name}' is already running (process {holder}); "
-                f"stop it or choose another name with --name"
+                f"an emulation named '{name}' is already running (process {holder}); stop it or {remedy}"
             ) from None
         # The run before may have removed the file between our open and our lock.
         if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):
@@ -138,12 +144,24 @@ def _first_process(function: Callable[[], int]) -> int:
     except BaseException as error:
         if _follows_interrupt(error):
             code = 130
+        elif isinstance(error, BrokenPipeError) and reader_is_gone():
+            code = EXIT_BROKEN_PIPE
         else:
             traceback.print_exc()
             code = 1
-    sys.stdout.flush()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = EXIT_BROKEN_PIPE
     sys.stderr.flush()
     return code
+
+
+def reader_is_gone() -> bool:
+    """Whether nobody reads what we print any more, as after `| head`."""
+    ends = select.poll()
+    ends.register(1, 0)
+    return any(event & select.POLLERR for _descriptor, event in ends.poll(0))
 
 
 def _follows_interrupt(error: BaseException | None) -> bool:

@@ -62,9 +62,21 @@ def write_report(results: Results) -> None:
     lines += startup_table(starts)
     for name in plots(results.folder, sums):
         lines += [f"![{name}]({name})", ""]
-    if results.skipped:
-        lines += ["Skipped:", ""] + [f"* {key}: {reason}" for key, reason in results.skipped.items()] + [""]
+    lines += reasons("Failed:", results.failed) + reasons("Skipped:", results.skipped)
     (results.folder / REPORT).write_text("\n".join(lines))
+
+
+def reasons(title: str, cells: dict[str, str]) -> list[str]:
+    """Markdown: cells and why they have no rows, or nothing; what a program printed stays as it was."""
+    if not cells:
+        return []
+    lines = [title, ""]
+    for key, reason in cells.items():
+        first, *more = reason.splitlines() or [""]
+        lines.append(f"* {key}: {first}")
+        if more:
+            lines += ["", *(f"      {line}" for line in more), ""]
+    return [*lines, ""]
 
 
 def tables(sums: Sequence[Figure]) -> list[str]:

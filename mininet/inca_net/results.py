@@ -1,8 +1,9 @@
 """An experiment's results folder: what was done stays done when a run is interrupted.
 
 experiment.yaml    the experiment as it was read
+networks.json      its networks in full, those of other files too
 machine.json       machine, versions and load when it began
-cells.jsonl        a line for each cell that is finished, with its rows
+cells.jsonl        a line for each cell that is finished, with its rows, or why it failed or was skipped
 rows.json          all rows, once all cells are finished
 report.md, *.png   tables and plots
 NETWORK-SWITCH/    logs of the emulation, outputs of the jobs, pcaps
@@ -10,6 +11,7 @@ NETWORK-SWITCH/    logs of the emulation, outputs of the jobs, pcaps
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -18,6 +20,7 @@ from typing import Any
 from .experiment_file import Experiment
 from .topology import TopologyError
 
+NETWORKS = "networks.json"
 EXPERIMENT, MACHINE, CELLS, ROWS, REPORT = "experiment.yaml", "machine.json", "cells.jsonl", "rows.json", "report.md"
 
 
@@ -36,7 +39,7 @@ class Results:
         """
         cells = self.folder / CELLS
         if cells.exists() and again:
-            for name in (EXPERIMENT, MACHINE, CELLS, ROWS, REPORT):
+            for name in (EXPERIMENT, NETWORKS, MACHINE, CELLS, ROWS, REPORT):
                 (self.folder / name).unlink(missing_ok=True)
         if cells.exists():
             if not resume:
@@ -49,15 +52,35 @@ class Results:
                 raise TopologyError(
                     f"{self.folder} holds results of another experiment than this file: --again begins anew"
                 )
+            self.check_networks()
             self.cells = read_cells(cells)
             return
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / EXPERIMENT).write_text(self.experiment.text)
+        (self.folder / NETWORKS).write_text(self.networks())
         cells.touch()
 
+    def networks(self) -> str:
+        """All networks as they are built, whatever files they come from."""
+        return json.dumps([dataclasses.asdict(place) for place in self.experiment.places], indent=1) + "\n"
+
+    def check_networks(self) -> None:
+        """Raises TopologyError where a network's file has changed since; results of before the record can't tell."""
+        path = self.folder / NETWORKS
+        if not path.exists():
+            return
+        before = {place["network"]["name"]: place for place in json.loads(path.read_text())}
+        now = {place["network"]["name"]: place for place in json.loads(self.networks())}
+        changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+        if changed:
+            raise TopologyError(
+                f"{self.folder} holds results of other networks than the files describe now, different are "
+                f"{', '.join(changed)}: --again begins anew"
+            )
+
     def is_done(self, key: str) -> bool:
-        """Whether a cell is finished; one that failed is tried again by the next run."""
-        return any(cell["cell"] == key and "failed" not in cell for cell in self.cells)
+        """Whether a cell is finished; one that failed or was skipped is tried again by the next run."""
+        return any(cell["cell"] == key and "failed" not in cell and "skipped" not in cell for cell in self.cells)
 
     def append(self, cell: dict[str, Any]) -> None:
         """Adds a finished cell: a whole line, on the disk before the next cell begins."""
@@ -75,7 +98,27 @@ class Results:
     @property
     def skipped(self) -> dict[str, str]:
         """Cells that could not run here, and why."""
-        return {cell["cell"]: cell["skipped"] for cell in self.cells if "skipped" in cell}
+        return self.unfinished("skipped")
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Cells that failed, and why."""
+        return self.unfinished("failed")
+
+    def unfinished(self, how: str) -> dict[str, str]:
+        """Cells whose last attempt ended so, and why."""
+        last = {cell["cell"]: cell for cell in self.cells}
+        return {key: cell[how] for key, cell in last.items() if how in cell and not self.is_done(key)}
+
+    def json(self) -> dict[str, Any]:
+        """All that was found, for programs."""
+        return {
+            "experiment": self.experiment.name,
+            "results": str(self.folder),
+            "rows": self.rows,
+            "failed": [{"cell": key, "reason": reason} for key, reason in self.failed.items()],
+            "skipped": [{"cell": key, "reason": reason} for key, reason in self.skipped.items()],
+        }
 
     def write_rows(self) -> None:
         """All rows in one file."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from inca_net.bounds import ring_bound, tree_bound
-from inca_net.experiment_file import Experiment, parse_experiment
+from inca_net.experiment import time_left
+from inca_net.experiment_file import Experiment, Size, parse_experiment, read_experiment
+from inca_net.processes import JobError
 from inca_net.report import cell_text, figures, size_text, write_report
 from inca_net.results import Results, read_cells
 from inca_net.sampling import Window, busy_cpu
@@ -99,6 +102,43 @@ def test_results_are_neither_mixed_nor_lost(tmp_path: Path) -> None:
     Results(tmp_path, experiment(TEXT + "iterations: 3\n")).open(resume=False, again=True)
 
 
+def test_skipped_and_failed_cells_are_tried_again(tmp_path: Path) -> None:
+    results = Results(tmp_path, experiment())
+    results.open(resume=False)
+    for cell in ("a", "b", "c"):
+        results.append({"cell": cell, "skipped": "mpicc not found"})
+    results.append({"cell": "a", "rows": [row(1.0)]})
+    results.append({"cell": "b", "failed": "out of time"})
+    again = Results(tmp_path, experiment())
+    again.open(resume=True)
+    assert [again.is_done(key) for key in "abc"] == [True, False, False]
+    assert (again.failed, again.skipped) == ({"b": "out of time"}, {"c": "mpicc not found"})
+    again.append({"cell": "b", "rows": [row(2.0)]})
+    assert again.failed == {}
+
+
+def test_a_networks_file_that_changed_is_noticed(tmp_path: Path) -> None:
+    network, file = tmp_path / "net.yaml", tmp_path / "e.yaml"
+    network.write_text("topology: single\nworkers: [3]\n")
+    file.write_text("networks: [{file: net.yaml}]\njobs: [{kind: gloo}]\nsizes: [8]\n")
+    Results(tmp_path / "r", read_experiment(file)).open(resume=False)
+    Results(tmp_path / "r", read_experiment(file)).open(resume=True)
+    network.write_text("topology: single\nworkers: [3]\nrate: 10\n")
+    with pytest.raises(
+        TopologyError, match="results of other networks than the files describe now, different are net:"
+    ):
+        Results(tmp_path / "r", read_experiment(file)).open(resume=True)
+    Results(tmp_path / "r", read_experiment(file)).open(resume=False, again=True)
+    Results(tmp_path / "r", read_experiment(file)).open(resume=True)
+
+
+def test_sizes_share_the_time_limit_of_their_job() -> None:
+    now = time.monotonic()
+    assert 8.0 < time_left(now + 10, 120.0, Size(8, 1, 1)) <= 10.0
+    with pytest.raises(JobError, match="over its time_limit of 120 s before the size of 64 bytes"):
+        time_left(now - 1, 120.0, Size(64, 1, 1))
+
+
 def test_a_broken_line_is_named(tmp_path: Path) -> None:
     (tmp_path / "cells.jsonl").write_text('{"cell": "a"}\nnonsense\n')
     with pytest.raises(TopologyError, match=r"cells.jsonl:2: no JSON"):
@@ -120,10 +160,16 @@ def test_a_report_has_tables_and_plots(tmp_path: Path) -> None:
     results.open(resume=False)
     results.append({"cell": "a", "rows": [row(size / 1e3, 1, size, ring_bound_seconds=0.001) for size in (8, 64, 512)]})
     results.append({"cell": "b", "skipped": "mpicc not found"})
+    results.append({"cell": "c", "failed": "2 of 2 commands failed\nh1: out of time"})
     results.write_rows()
     write_report(results)
     text = (tmp_path / "report.md").read_text()
     assert "| inca | 8.000 | 64.000 | 512.000 |" in text
-    assert "* b: mpicc not found" in text
+    assert "Skipped:\n\n* b: mpicc not found\n" in text
+    assert "Failed:\n\n* c: 2 of 2 commands failed\n\n      h1: out of time\n" in text
+    found = results.json()
+    assert found["failed"] == [{"cell": "c", "reason": "2 of 2 commands failed\nh1: out of time"}]
+    assert found["skipped"] == [{"cell": "b", "reason": "mpicc not found"}]
+    assert len(found["rows"]) == 3
     assert (tmp_path / "sizes-n-embedded.png").stat().st_size > 1000
     assert len(json.loads((tmp_path / "rows.json").read_text())) == 3

@@ -94,6 +94,17 @@ def test_a_network_may_be_a_file(tmp_path: Path) -> None:
         ("workers: [4]", "workers: [1]", "network 'flat' has 1 host, an allreduce needs at least 2"),
         ("topology: single", "file: x.yaml, topology: single", "'topology' together with 'file'"),
         ("slots: 32", "slots: 5000", "slots 5000: 1 to 4096 is valid"),
+        ("format: bfp16", "format: bfp12", "7:26: format of f32 'bfp12': valid are bfp16, bfp8, bfp32, exact"),
+        ("format: bfp16", "type: i32, format: i16", "7:37: format of i32 'i16': valid are i32, i64"),
+        ("run_on: [bmv2]", "run_on: []", "4:58: run_on: empty, at least 1 is needed"),
+        ("run_on: [embedded, bmv2]", "run_on: []", "5:9: run_on: empty, at least 1 is needed"),
+        ("sizes: [8,", "sizes: [1K, 1024,", "10:13: size of 1024 bytes twice"),
+        ("sizes: [8,", "sizes: [4096K,", "10:16: size of 4194304 bytes twice"),
+        (
+            "name: ring}",
+            "name: a b}\n  - {kind: gloo, name: a_b}",
+            "jobs 'a b' and 'a_b' would both have files named 'a-b'",
+        ),
     ],
 )
 def test_mistakes_are_named_with_their_place(old: str, new: str, complaint: str) -> None:
@@ -101,6 +112,19 @@ def test_mistakes_are_named_with_their_place(old: str, new: str, complaint: str)
     with pytest.raises(TopologyError) as caught:
         read(TEXT.replace(old, new, 1))
     assert complaint in str(caught.value)
+
+
+def test_a_place_is_named_once() -> None:
+    with pytest.raises(TopologyError) as caught:
+        read(TEXT.replace("sizes: [8,", "sizes: [[8],"))
+    assert str(caught.value) == "f.yaml:10:9: a plain value is expected"
+
+
+def test_another_name_of_a_networks_file_is_checked_too(tmp_path: Path) -> None:
+    (tmp_path / "net.yaml").write_text("topology: single\nworkers: [3]\n")
+    (tmp_path / "e.yaml").write_text("networks: [{file: net.yaml, name: ../x}]\njobs: [{kind: gloo}]\nsizes: [8]\n")
+    with pytest.raises(TopologyError, match=r"e.yaml:1:35: name '../x': 1 to 64 letters"):
+        read_experiment(tmp_path / "e.yaml")
 
 
 @pytest.mark.parametrize(("text", "size"), [("8", 8), ("64K", 65536), ("4M", 4 << 20), ("1G", 1 << 30)])
