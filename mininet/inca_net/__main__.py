@@ -40,12 +40,34 @@ EXIT_USAGE = 2
 # As shells count it: 128 and the signal's number.
 EXIT_INTERRUPTED = 130
 DEFAULT_TIME_LIMIT = 600.0
+MAX_SLOTS = 4096
+# Of a soak: bytes of a tensor whose first element is the wish to end; formats whose lanes hold the sums of its whole
+# numbers; time beyond the sums themselves to start, and for the last ones under loss.
+SOAK_LEAST_BYTES = 8
+SOAK_FORMATS = ("bfp16", "bfp32", "exact")
+SOAK_MARGIN_SECONDS = 300.0
 
 
 def at_least_one(text: str) -> int:
     """An argument that counts something."""
     if not (text.isdecimal() and int(text) > 0):
         raise argparse.ArgumentTypeError(f"{text!r} is no number of at least 1")
+    return int(text)
+
+
+def slot_count(text: str) -> int:
+    """An argument that counts slots of a tree."""
+    if not (text.isdecimal() and 1 <= int(text) <= MAX_SLOTS):
+        raise argparse.ArgumentTypeError(f"{text!r}: 1 to {MAX_SLOTS} slots are valid")
+    return int(text)
+
+
+def soak_bytes(text: str) -> int:
+    """An argument that is the size of a soak's tensor."""
+    if not (text.isdecimal() and int(text) >= SOAK_LEAST_BYTES and int(text) % 4 == 0):
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: bytes of whole elements of 4, at least {SOAK_LEAST_BYTES}, are valid: one says when to end"
+        )
     return int(text)
 
 
@@ -147,11 +169,22 @@ def parser() -> argparse.ArgumentParser:
     formats.add_argument("--json", action="store_true", help="print the report as JSON")
 
     soak = add_network_command(
-        commands, "soak", "sums without a pause, with loss: no wrong element, no growth", run_soak
+        commands,
+        "soak",
+        "sums without a pause, with loss: no wrong element, no growth",
+        run_soak,
+        f"everything is ended after so long, but not before --seconds and {SOAK_MARGIN_SECONDS:.0f} more (default)",
     )
-    soak.add_argument("--seconds", type=seconds, default=600.0, help="how long (default: 600)")
-    soak.add_argument("--bytes", type=at_least_one, default=1 << 18, help="of a tensor (default: 262144)")
-    soak.add_argument("--format", default="bfp16", help="number format: bfp16 (default), bfp32 or exact")
+    soak.add_argument(
+        "--seconds",
+        type=seconds,
+        default=600.0,
+        help="how long (default: 600, the least that make bench counts; shorter ones write soak-trial.json)",
+    )
+    soak.add_argument(
+        "--bytes", type=soak_bytes, default=1 << 18, help=f"of a tensor, at least {SOAK_LEAST_BYTES} (default: 262144)"
+    )
+    soak.add_argument("--format", choices=SOAK_FORMATS, default=SOAK_FORMATS[0], help="number format (default: bfp16)")
     soak.add_argument("--json", action="store_true", help="print the report as JSON")
 
     trial = commands.add_parser("experiment", help="networks, jobs, sizes and repetitions as a YAML file says")
@@ -172,7 +205,9 @@ def parser() -> argparse.ArgumentParser:
 
     whole = commands.add_parser("bench", help="everything that is promised, side by side, and whether it holds")
     whole.add_argument("--quick", action="store_true", help="a few minutes' worth")
-    whole.add_argument("--only", default="", help="parts, separated by commas: dataplane, codec, an experiment's name")
+    whole.add_argument(
+        "--only", help="parts, separated by commas: dataplane, codec, an experiment's name (default: all)"
+    )
     whole.add_argument("--results", type=Path, help="folder (default: bench/results)")
     whole.add_argument("--resume", action="store_true", help="go on where the run before was interrupted")
     whole.add_argument("--json", action="store_true", help="print the results as JSON, progress on stderr")
@@ -195,6 +230,7 @@ def add_network_command(
     name: str,
     text: str,
     function: Callable[[argparse.Namespace], int],
+    limit: str = f"everything is ended after so long (default: {DEFAULT_TIME_LIMIT:.0f})",
 ) -> argparse.ArgumentParser:
     """A command that brings up a network, with the options for it."""
     command = commands.add_parser(name, help=text)
@@ -227,9 +263,11 @@ def add_network_command(
         type=seconds,
         default=DEFAULT_TIME_LIMIT,
         metavar="SECONDS",
-        help=f"everything is ended after so long (default: {DEFAULT_TIME_LIMIT:.0f})",
+        help=limit,
     )
-    run.add_argument("--slots", type=int, metavar="N", help="slots of a tree: chunks in flight per rank (default: 16)")
+    run.add_argument(
+        "--slots", type=slot_count, metavar="N", help="slots of a tree: chunks in flight per rank (default: 16)"
+    )
     run.add_argument("--root-hosts", action="store_true", help="run commands on hosts as root instead of nobody")
     command.set_defaults(run=function)
     return command
@@ -481,7 +519,7 @@ def run_soak(arguments: argparse.Namespace) -> int:
 
     if arguments.loss is None:
         arguments.loss = 0.01
-    limit = max(arguments.time_limit, arguments.seconds + 300)
+    limit = max(arguments.time_limit, arguments.seconds + SOAK_MARGIN_SECONDS)
     return emulate(
         arguments,
         requested_network(arguments, "4,4"),
@@ -533,18 +571,13 @@ def run_experiment(arguments: argparse.Namespace) -> int:
 
 def run_bench(arguments: argparse.Namespace) -> int:
     """bench: see bench.py."""
+    from . import bench
+
+    only = [] if arguments.only is None else bench.parse_only(arguments.only, arguments.quick)
     problem = doctor.why_not()
     if problem:
         print(f"inca-net: {problem}", file=sys.stderr)
         return 1
-    from . import bench
-
-    only = [name for name in arguments.only.split(",") if name]
-    valid = [part.name for part in bench.parts(arguments.quick)]
-    valid += bench.QUICK if arguments.quick else bench.FULL
-    for name in only:
-        if not any(bench.chosen(each, [name]) for each in valid):
-            raise TopologyError(f"--only {name}: valid are {', '.join(valid)}")
     results = arguments.results or bench.RESULTS
     return bench.run(arguments.quick, only, results, arguments.resume, arguments.json)
 

@@ -22,6 +22,7 @@ from .checks import Check, all_checks, table
 from .experiment_file import STARTUP
 from .nodes import ROOT, MissingProgramError, find_binary
 from .report import figures, startup_table, tables
+from .topology import TopologyError
 
 EXPERIMENTS = ROOT / "bench" / "experiments"
 RESULTS = ROOT / "bench" / "results"
@@ -107,6 +108,16 @@ def run(quick: bool, only: Sequence[str], results: Path, resume: bool, as_json: 
     print(json.dumps(latest) if as_json else "\n".join(summary(checks)))
     say(f"{latest['seconds']:.0f} s; results in {results}" + (f"; failed: {', '.join(failed)}" if failed else ""))
     return 1 if failed else 0
+
+
+def parse_only(text: str, quick: bool) -> list[str]:
+    """The parts that are asked for; raises TopologyError with the valid ones where one is not known."""
+    valid = [part.name for part in parts(quick)] + list(QUICK if quick else FULL)
+    only = [name.strip() for name in text.split(",")]
+    for name in only:
+        if not any(chosen(each, [name]) for each in valid):
+            raise TopologyError(f"--only '{text}': no part is called '{name}', valid are {', '.join(valid)}")
+    return only
 
 
 def chosen(name: str, only: Sequence[str]) -> bool:

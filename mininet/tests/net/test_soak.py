@@ -16,10 +16,12 @@ from inca_net.topology import shape
 def test_sums_are_right_under_loss_and_all_parts_are_watched(
     start: Callable[..., Emulation], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(soak, "REPORT", tmp_path / "soak.json")
+    monkeypatch.setattr(soak, "REPORTS", tmp_path)
     emulation = start(shape("tree2", "soak", [1, 1], loss=0.01), switch="embedded")
     assert soak.run(emulation, 4.0, 1 << 16, "bfp16", as_json=True) == 0
-    report = json.loads((tmp_path / "soak.json").read_text())
+    # The report of a run that counts is left alone.
+    assert [path.name for path in tmp_path.iterdir()] == ["soak-trial.json"]
+    report = json.loads((tmp_path / "soak-trial.json").read_text())
     assert report["operations"] > 10
     assert report["wrong"] == 0
     assert report["elements_compared"] == 2 * report["operations"] * (16384 - 1)

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from inca_net.checks import Check, all_checks, table
-from inca_net.soak import growth
+from inca_net.experiment_file import with_losses
+from inca_net.soak import growth, least_loss, report_path
+from inca_net.topology import shape
 
 
 def row(network: str, switch: str, job: str, size: int, seconds: float, **more: Any) -> dict[str, Any]:
@@ -67,12 +69,34 @@ def test_growth_with_workers_and_the_cores_share() -> None:
 def test_data_plane_and_soak_come_from_their_reports() -> None:
     reports = {
         "dataplane": {"embedded_to_bmv2": {"least": 11.0}},
-        "soak": {"seconds": 601.0, "loss": 0.01, "growth": 0.0, "wrong": 0},
+        "soak": {"seconds": 601.0, "loss": 0.01, "ranks": 8, "growth": 0.0, "wrong": 0},
     }
     checks = all_checks({}, reports)
     assert find(checks, "embedded switch, times BMv2").holds
     assert find(checks, "one core each").value is None
-    assert [check.holds for check in checks if check.name.startswith("soak")] == [True] * 3
+    assert [check.holds for check in checks if check.name.startswith("soak")] == [True] * 5
+
+
+@pytest.mark.parametrize("short", [{"seconds": 30.0}, {"loss": 0.0}, {"ranks": 2}])
+def test_a_soak_too_short_too_small_or_without_loss_does_not_count(short: dict[str, Any]) -> None:
+    soak = {"seconds": 601.0, "loss": 0.01, "ranks": 8, "growth": 0.0, "wrong": 0} | short
+    checks = [check for check in all_checks({}, {"soak": soak}) if check.name.startswith("soak")]
+    assert [check.name for check in checks if check.holds] == [
+        f"soak: {name}"
+        for name, key in (("seconds", "seconds"), ("loss on every link", "loss"), ("ranks", "ranks"))
+        if key not in short
+    ]
+    assert all("does not count, 600 s at 1% with 8 ranks do" in check.note for check in checks)
+
+
+def test_a_trial_leaves_the_report_of_a_long_soak_alone() -> None:
+    assert [report_path(seconds).name for seconds in (4.0, 599.9, 600.0)] == ["soak-trial.json"] * 2 + ["soak.json"]
+
+
+def test_the_loss_of_a_soak_is_that_of_its_best_link() -> None:
+    network = shape("tree2", "n", [2, 2], loss=0.02)
+    assert least_loss(network) == 0.02
+    assert least_loss(with_losses(network, {"switch": 0.0})) == 0.0
 
 
 def test_a_wrong_element_fails() -> None:

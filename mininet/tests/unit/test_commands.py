@@ -11,6 +11,7 @@ import pytest
 
 from inca_net import doctor
 from inca_net.__main__ import main
+from inca_net.bench import parse_only
 from inca_net.isolate import EXIT_BROKEN_PIPE, EXIT_LOCKED, acquire_lock, release_lock
 from inca_net.nodes import ROOT
 
@@ -69,3 +70,36 @@ def test_a_reader_that_leaves_ends_a_command_quietly(tmp_path: Path) -> None:
     )
     os.close(write)
     assert (done.returncode, done.stderr) == (EXIT_BROKEN_PIPE, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--bytes", "4"], "argument --bytes: '4': bytes of whole elements of 4, at least 8, are valid"),
+        (["--bytes", "10"], "argument --bytes: '10'"),
+        (["--slots", "0"], "argument --slots: '0': 1 to 4096 slots are valid"),
+        (["--slots", "x"], "argument --slots: 'x': 1 to 4096 slots are valid"),
+        (["--format", "bfp12"], "argument --format: invalid choice: 'bfp12' (choose from"),
+    ],
+)
+def test_a_soak_that_can_not_be_is_refused(
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["soak", *arguments])
+    assert caught.value.code == 2
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("only", ["", ",", "codec,", "nonsense", "codec,nonsense"])
+def test_parts_of_the_benchmark_that_there_are_not_are_refused(only: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--only", only]) == 2
+    error = capsys.readouterr().err
+    assert f"--only '{only}': no part is called '{only.split(',')[-1]}', valid are dataplane, dataplane-2," in error
+    assert "codec" in error
+    assert "goal-embedded" in error
+
+
+def test_parts_of_the_benchmark_are_chosen_by_name_or_kind() -> None:
+    assert parse_only("scaling, dataplane", quick=False) == ["scaling", "dataplane"]
+    assert parse_only("quick", quick=True) == ["quick"]
