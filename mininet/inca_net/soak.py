@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from . import machine
-from .checks import SOAK_SECONDS
 from .demo import switch_text
 from .emulation import Emulation
 from .jobs import agent_command
@@ -143,6 +142,9 @@ def run(emulation: Emulation, seconds: float, size: int, number_format: str, as_
 
 def report_path(seconds: float) -> Path:
     """Where the report of a soak of this length belongs."""
+    # It needs PyYAML, which a network without a file does not.
+    from .checks import SOAK_SECONDS
+
     return REPORTS / ("soak.json" if seconds >= SOAK_SECONDS else "soak-trial.json")
 
 

@@ -79,6 +79,24 @@ def packets(path: Path) -> int:
     return count
 
 
+def test_the_time_limit_holds_for_all_sizes_of_a_job_and_what_failed_is_said(tmp_path: Path) -> None:
+    # About 1.2 s each, at 10 Mbit/s: each size alone is within the limit.
+    text = """\
+networks: [{topology: single, workers: [2], rates: {host: 10}}]
+jobs: [{kind: inca, type: i32}]
+sizes: [{bytes: 128K, iterations: 8}, {bytes: 132K, iterations: 8}, {bytes: 136K, iterations: 8}]
+time_limit: 2
+"""
+    experiment = parse_experiment(text, "e", "e")
+    results = Results(tmp_path, experiment)
+    results.open(resume=False)
+    assert run(experiment, results, lambda _line: None) == 1
+    assert list(results.failed) == ["network1/embedded/inca-i32/1"]
+    assert 1.0 < results.cells[0]["seconds"] < 10.0
+    assert results.rows == []
+    assert "Failed:\n\n* network1/embedded/inca-i32/1: " in (tmp_path / "report.md").read_text()
+
+
 def test_what_is_not_installed_is_skipped_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inca_net.peers.shutil.which", lambda _name: None)
     text = TEXT.replace("{kind: inca, type: i32}", "{kind: openmpi, algorithm: ring}").replace(", pcap, counters", "")
