@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Sequence
@@ -69,6 +70,11 @@ class Sampler:
         return busy_cpu(self.windows)
 
     def _run(self) -> None:
+        # An interrupt may come between the thread's start and the `with`: then the network ends before the samples.
+        with contextlib.suppress(OSError):
+            self._sample()
+
+    def _sample(self) -> None:
         before, carried = cpu_times(), self._bytes()
         deadline = time.monotonic()
         while not self._ended.is_set():

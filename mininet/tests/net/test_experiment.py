@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +15,8 @@ import pytest
 
 from inca_net.experiment import run
 from inca_net.experiment_file import parse_experiment
+from inca_net.isolate import EXIT_BROKEN_PIPE
+from inca_net.nodes import ROOT
 from inca_net.peers import missing
 from inca_net.results import Results
 
@@ -124,3 +130,39 @@ def test_peers_sum_over_the_same_switches(tmp_path: Path, job: str) -> None:
     assert run(experiment, results, lambda _line: None) == 0
     assert [(row["bytes"], row["wrong"], row["ranks"]) for row in results.rows] == [(65536, 0, 2)]
     assert results.rows[0]["mean_seconds"] > 0
+
+
+def start_command(tmp_path: Path, *options: str) -> subprocess.Popen[str]:
+    """The command itself, with sums that go on for much longer than a test."""
+    (tmp_path / "ends.yaml").write_text(
+        "networks: [{topology: single, workers: [2], rates: {host: 10}}]\njobs: [{kind: inca}]\n"
+        "sizes: [{bytes: 1M, iterations: 1000}]\n"
+    )
+    command = [sys.executable, "-m", "inca_net", "experiment", str(tmp_path / "ends.yaml")]
+    return subprocess.Popen(
+        [*command, "--results", str(tmp_path / "results"), *options],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "mininet")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_an_interrupted_command_says_how_to_go_on(tmp_path: Path) -> None:
+    running = start_command(tmp_path)
+    assert running.stdout is not None
+    while not running.stdout.readline().startswith("[1/1]"):
+        assert running.poll() is None
+    running.send_signal(signal.SIGTERM)
+    _output, error = running.communicate(timeout=60)
+    assert (running.returncode, error) == (130, "inca-net: interrupted; the same command with --resume goes on\n")
+
+
+def test_an_experiment_whose_reader_leaves_ends_quietly(tmp_path: Path) -> None:
+    running = start_command(tmp_path)
+    assert running.stdout is not None
+    assert running.stderr is not None
+    assert "1 of 1 cells to run" in running.stdout.readline()
+    running.stdout.close()
+    assert running.stderr.read() == ""
+    assert running.wait(60) == EXIT_BROKEN_PIPE
