@@ -66,7 +66,7 @@ fn main() -> Result<()> {
     let arguments = Arguments::parse();
     ensure!(
         arguments.seconds > 0.0 && arguments.seconds <= 60.0,
-        "--seconds {}: 0 to 60 is valid",
+        "--seconds {}: more than 0 and at most 60 is valid",
         arguments.seconds
     );
     let available = SwitchKind::available()?;

@@ -14,7 +14,7 @@ fn main() -> ExitCode {
     match run(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("inca-switch: {e:#}");
+            eprintln!("inca-switch: {}", inca_p4runtime::chain(e.as_ref()));
             ExitCode::FAILURE
         }
     }

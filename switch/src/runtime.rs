@@ -9,7 +9,7 @@ use thiserror::Error;
 use tokio::sync::{mpsc as async_mpsc, oneshot};
 
 use crate::control::DigestRecord;
-use crate::ports::{Loss, PortError, PortSpec, PortStats, check_distinct};
+use crate::ports::{Loss, PortError, PortSpec, PortStats, check};
 use crate::program::{DigestId, Program};
 use crate::switch::{Switch, SwitchConfig};
 
@@ -102,7 +102,7 @@ pub fn start(
     loss: &Loss,
     program: Option<Arc<Program>>,
 ) -> Result<Running, StartError> {
-    check_distinct(ports)?;
+    check(ports, config.cpu_port, loss)?;
     let (commands, receiver) = mpsc::channel();
     let (event_sender, events) = async_mpsc::channel(EVENT_ROOM);
     let (device_id, cpu_port) = (config.device_id, config.cpu_port);

@@ -84,6 +84,11 @@ impl Loss {
         Ok(Self { everywhere, rules, seed })
     }
 
+    /// Ports that have rules of their own.
+    pub(crate) fn ports(&self) -> impl Iterator<Item = u16> {
+        self.rules.keys().map(|(port, _)| *port)
+    }
+
     /// Dice of a port's two directions: in, out.
     pub(crate) fn dice(&self, port: u16) -> (Dice, Dice) {
         let dice = |direction, salt: u64| {

@@ -41,6 +41,24 @@ pub enum PortError {
         /// `the port` or `the interface`.
         what: &'static str,
     },
+    /// The CPU port is the control plane's.
+    #[error(
+        "port {port}@{interface}: {port} is the cpu port (--cpu-port): give the interface or the cpu port another number"
+    )]
+    Cpu {
+        /// Port number.
+        port: u16,
+        /// Interface name.
+        interface: String,
+    },
+    /// Loss for a port without interface.
+    #[error("loss on port {port}: there is no such port; ports are {ports:?}")]
+    Loss {
+        /// What was given.
+        port: u16,
+        /// The ports there are.
+        ports: Vec<u16>,
+    },
     /// The system refuses.
     #[error("port {port}@{interface}: {step}: {source}")]
     System {
@@ -176,11 +194,14 @@ impl Port {
     }
 }
 
-/// Checks that no port or interface is given twice.
-pub(crate) fn check_distinct(specs: &[PortSpec]) -> Result<(), PortError> {
+/// Checks that no port or interface is given twice, that none is the CPU port, and that losses are on ports that exist.
+pub(crate) fn check(specs: &[PortSpec], cpu_port: u16, loss: &Loss) -> Result<(), PortError> {
     let (mut ports, mut interfaces) = (BTreeMap::new(), BTreeMap::new());
     for spec in specs {
         let twice = |what| PortError::Twice { port: spec.port, interface: spec.interface.clone(), what };
+        if spec.port == cpu_port {
+            return Err(PortError::Cpu { port: spec.port, interface: spec.interface.clone() });
+        }
         if ports.insert(spec.port, ()).is_some() {
             return Err(twice("the port"));
         }
@@ -188,5 +209,8 @@ pub(crate) fn check_distinct(specs: &[PortSpec]) -> Result<(), PortError> {
             return Err(twice("the interface"));
         }
     }
-    Ok(())
+    match loss.ports().find(|port| !ports.contains_key(port)) {
+        Some(port) => Err(PortError::Loss { port, ports: ports.into_keys().collect() }),
+        None => Ok(()),
+    }
 }

@@ -257,6 +257,12 @@ fn ports_that_can_not_be() {
         let error = start(SwitchConfig::default(), specs, &Loss::default(), None).unwrap_err();
         assert!(matches!(error, StartError::Port(PortError::Twice { .. })));
     }
+    let cpu = [spec("255@a").unwrap()];
+    let error = start(SwitchConfig::default(), &cpu, &Loss::default(), None).unwrap_err();
+    assert!(matches!(error, StartError::Port(PortError::Cpu { port: 255, .. })), "{error}");
+    let lossy = Loss::new(0.0, &["2:rx:0.5".parse().unwrap()], 0).unwrap();
+    let error = start(SwitchConfig::default(), &[spec("1@a").unwrap()], &lossy, None).unwrap_err();
+    assert_eq!(error.to_string(), "loss on port 2: there is no such port; ports are [1]");
     let missing = [spec("1@nowhere0").unwrap()];
     let error = start(SwitchConfig::default(), &missing, &Loss::default(), None).unwrap_err();
     assert!(error.to_string().starts_with("port 1@nowhere0: no such interface"), "{error}");
