@@ -29,6 +29,6 @@ else
 fi
 
 if ! command -v cargo >/dev/null; then
-    echo "cargo not found: install Rust 1.88 or later (rustup)" >&2
+    echo "cargo not found: install Rust 1.89 or later (rustup)" >&2
     exit 1
 fi
