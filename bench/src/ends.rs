@@ -137,7 +137,7 @@ impl Child {
     }
 }
 
-/// The reduction header of a received frame, whose words have been left with the kernel.
+/// The reduction header of a received frame.
 fn headers(frame: &[u8]) -> Option<Packet<&[u8]>> {
     (frame.len() >= OUTER_LEN + HEADER_LEN).then(|| Packet::new_unchecked(&frame[OUTER_LEN..]))
 }

@@ -14,7 +14,7 @@ use crate::rig;
 /// Rounds between two looks at the clock.
 const ROUNDS: usize = 16;
 
-/// What the switch sends, by port: only the headers are kept, as the generator on a network reads no more.
+/// What the switch sends, by port: only the headers are kept, since nobody looks at more.
 struct Outbox {
     ports: Vec<Vec<Vec<u8>>>,
     used: Vec<usize>,

@@ -18,17 +18,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod causes;
 pub mod communicator;
 pub mod peers;
 pub mod protocol;
 pub mod ring;
 pub mod transport;
 
-pub use causes::with_causes;
 pub use communicator::{
     Communicator, JoinError, JoinOptions, OnFailure, OperationHandle, RawCall, RawHandle,
 };
+pub use inca_p4runtime::chain as with_causes;
 pub use inca_wire::packet::Format;
 pub use inca_wire::scheme::{Scheme, SchemeError};
 pub use peers::PeerError;

@@ -175,8 +175,9 @@ impl OtherProgram {
     }
 }
 
+/// A BMv2 that ends with this value.
 #[derive(Debug)]
-struct Process(Child);
+pub(crate) struct Process(pub(crate) Child);
 
 impl Drop for Process {
     fn drop(&mut self) {

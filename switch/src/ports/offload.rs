@@ -20,7 +20,7 @@ const UDP_CHECKSUM: usize = UDP + 6;
 
 /// Largest frame that is joined: an IPv4 packet has 65,535 bytes at most.
 const MAX_JOINED: usize = ETHERNET + 65_535;
-/// Most datagrams in one frame: what Linux takes (`UDP_MAX_SEGMENTS`, 64 before 6.9).
+/// Most datagrams in one frame: Linux's `UDP_MAX_SEGMENTS` is this at least.
 pub(crate) const MAX_SEGMENTS: usize = 64;
 
 /// Bytes of the header before each frame.
@@ -81,20 +81,20 @@ pub(crate) fn split(vnet: &VnetHeader, frame: &mut [u8], mut each: impl FnMut(&[
     headers.copy_from_slice(&frame[..HEADERS]);
     let identification = word_at(&headers, IDENTIFICATION);
     let payload = frame.len() - HEADERS;
-    for (i, at) in (0..payload.max(1)).step_by(size).enumerate() {
+    for (i, at) in (0..payload).step_by(size).enumerate() {
         // The headers go where the payload before ended: that is done with.
         let segment = &mut frame[at..HEADERS + (at + size).min(payload)];
+        let len = segment.len();
         segment[..HEADERS].copy_from_slice(&headers);
-        set_lengths(segment, identification.wrapping_add(i as u16));
+        set_lengths(segment, len, identification.wrapping_add(i as u16));
         // None, which IPv4 allows: there is no wire on which bits could change.
         set_word(segment, UDP_CHECKSUM, 0);
         each(segment);
     }
 }
 
-/// Length and identification of a datagram's headers, and the IPv4 checksum over them.
-fn set_lengths(frame: &mut [u8], identification: u16) {
-    let len = frame.len();
+/// Lengths and identification in the headers of a frame of `len` bytes, and the IPv4 checksum over them.
+fn set_lengths(frame: &mut [u8], len: usize, identification: u16) {
     set_word(frame, TOTAL_LEN, (len - ETHERNET) as u16);
     set_word(frame, UDP_LEN, (len - UDP) as u16);
     set_word(frame, IDENTIFICATION, identification);
@@ -162,11 +162,7 @@ impl Joined {
     fn write_headers(&mut self, first: &[u8], total: usize) {
         let headers = &mut self.headers;
         headers.copy_from_slice(&first[..HEADERS]);
-        set_word(headers, TOTAL_LEN, (total - ETHERNET) as u16);
-        set_word(headers, UDP_LEN, (total - UDP) as u16);
-        set_word(headers, IPV4_CHECKSUM, 0);
-        let checksum = !folded(sum(&headers[ETHERNET..UDP]));
-        set_word(headers, IPV4_CHECKSUM, checksum);
+        set_lengths(headers, total, word_at(first, IDENTIFICATION));
         // The kernel completes this for each datagram: addresses, protocol, length.
         let pseudo = sum(&headers[ADDRESSES..UDP]) + 17 + (total - UDP) as u64;
         set_word(headers, UDP_CHECKSUM, folded(pseudo));

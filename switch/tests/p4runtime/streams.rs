@@ -63,25 +63,27 @@ async fn packets_go_to_the_primary_alone() {
     packet(&mut first_events).await;
 }
 
+/// Makes packets of `SOURCE` send a digest, once digests are asked for; returns the digest's id.
+async fn learning(client: &Client, pipeline: &Pipeline) -> u32 {
+    let shared = pipeline.info.profile("shared").expect("profile").id;
+    let learn = action_call(&pipeline.info, "learn", []).expect("action");
+    let member = ActionProfileMember { action_profile_id: shared, member_id: 1, action: Some(learn) };
+    let entry = EntryBuilder::new(&pipeline.info).table("by_profile").exact("src", SOURCE).member(1);
+    client
+        .write(vec![insert(Kind::ActionProfileMember(member)), insert(entry.build().expect("entry"))])
+        .await
+        .expect("write");
+    pipeline.info.digest("learn_t").expect("digest").id
+}
+
 #[tokio::test]
 async fn digests_are_sent_once_until_acknowledged() {
     let server = Server::start().await;
     let (client, mut events, pipeline) = server.target().ready().await;
-    let shared = pipeline.info.profile("shared").expect("profile").id;
-    let digest_id = pipeline.info.digest("learn_t").expect("digest").id;
-    let learn = action_call(&pipeline.info, "learn", []).expect("action");
-    let member = ActionProfileMember { action_profile_id: shared, member_id: 1, action: Some(learn) };
-    let entry = EntryBuilder::new(&pipeline.info).table("by_profile").exact("src", SOURCE).member(1);
+    let digest_id = learning(&client, &pipeline).await;
     let config = digest_entry::Config { ack_timeout_ns: 3_600_000_000_000, ..Default::default() };
     let digest = DigestEntry { digest_id, config: Some(config) };
-    client
-        .write(vec![
-            insert(to_controller(&pipeline)),
-            insert(Kind::ActionProfileMember(member)),
-            insert(entry.build().expect("entry")),
-        ])
-        .await
-        .expect("write");
+    client.write(vec![insert(to_controller(&pipeline))]).await.expect("write");
     // Nobody asked for digests yet: the packet comes alone.
     inject(&client, &pipeline).await;
     next_event(&mut events, "packet-in", |event| match event {
@@ -125,24 +127,13 @@ async fn digests_are_sent_once_until_acknowledged() {
 async fn digests_are_sent_in_lists() {
     let server = Server::start().await;
     let (client, mut events, pipeline) = server.target().ready().await;
-    let shared = pipeline.info.profile("shared").expect("profile").id;
-    let digest_id = pipeline.info.digest("learn_t").expect("digest").id;
-    let learn = action_call(&pipeline.info, "learn", []).expect("action");
-    let member = ActionProfileMember { action_profile_id: shared, member_id: 1, action: Some(learn) };
-    let entry = EntryBuilder::new(&pipeline.info).table("by_profile").exact("src", SOURCE).member(1);
+    let digest_id = learning(&client, &pipeline).await;
     let digest = |max_timeout_ns, max_list_size| {
         let config = digest_entry::Config { max_timeout_ns, max_list_size, ack_timeout_ns: 0 };
         Kind::DigestEntry(DigestEntry { digest_id, config: Some(config) })
     };
     let hour = 3_600_000_000_000;
-    client
-        .write(vec![
-            insert(Kind::ActionProfileMember(member)),
-            insert(entry.build().expect("entry")),
-            insert(digest(hour, 3)),
-        ])
-        .await
-        .expect("write");
+    client.write(vec![insert(digest(hour, 3))]).await.expect("write");
     let next_digest = |event| match event {
         Event::Digest(list) => Some(list),
         _ => None,

@@ -4,7 +4,7 @@
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use inca_p4runtime::bytestring::canonical;
@@ -22,6 +22,7 @@ use inca_switch::control::{CounterValue, MatchKey, Replica};
 use tonic::transport::Channel;
 
 use super::{Action, Bench, BenchError, Call, CounterName, EntryName, Request, Sent};
+use crate::bmv2::Process;
 
 const DEVICE_ID: u64 = 1;
 /// Bound on everything that is waited for.
@@ -59,17 +60,6 @@ pub struct Bmv2 {
     groups: Vec<u32>,
     // Last: the process ends after its clients.
     process: Process,
-}
-
-#[derive(Debug)]
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // It may have ended by itself; either way it is gone after this.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 impl Bmv2 {

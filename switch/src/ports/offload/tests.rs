@@ -14,7 +14,8 @@ fn datagram(identification: u16, payload: &[u8]) -> Vec<u8> {
     set_word(&mut frame, UDP, 40_000);
     set_word(&mut frame, UDP + 2, 9_999);
     frame.extend(payload);
-    set_lengths(&mut frame, identification);
+    let len = frame.len();
+    set_lengths(&mut frame, len, identification);
     frame
 }
 
@@ -72,7 +73,8 @@ fn frames_that_differ_in_more_than_their_payload_stay_apart() {
         frames[1][at] = value;
         let identification = word_at(&frames[1], IDENTIFICATION);
         if at != ETHERNET && at != TOTAL_LEN + 1 && at != IPV4_CHECKSUM {
-            set_lengths(&mut frames[1], identification);
+            let len = frames[1].len();
+            set_lengths(&mut frames[1], len, identification);
         }
         frames[1][at] = value;
         join(&frames).frames
