@@ -6,6 +6,11 @@ set -eu
 packages="gcc libc6-dev make mininet iproute2 iputils-ping ethtool nftables net-tools procps util-linux
           python3 python3-yaml python3-numpy python3-sklearn python3-matplotlib python3-pytest python3-venv python3-mypy"
 
+# Tests of the page and of the Wireshark dissector are skipped without these; Ubuntu's chromium is no package of apt's.
+for package in chromium tshark; do
+    apt-cache show "$package" >/dev/null 2>&1 && packages="$packages $package"
+done
+
 if [ "${1:-}" = "--bench" ]; then
     packages="$packages openmpi-bin libopenmpi-dev python3-torch"
 fi

@@ -18,6 +18,7 @@ mod grpc;
 mod limit;
 mod listen;
 pub mod model;
+mod page;
 mod rest;
 mod server;
 mod token;

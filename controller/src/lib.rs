@@ -20,6 +20,7 @@ pub mod inventory;
 pub mod jobs;
 pub mod metrics;
 pub mod program;
+pub mod progress;
 pub mod routing;
 pub mod store;
 pub mod switch;

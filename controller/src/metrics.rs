@@ -12,6 +12,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::progress::Progress;
+
 /// Bounds of latency buckets, in seconds: an entry on a local switch takes less than a millisecond, a pipeline many seconds.
 const SECONDS: [f64; 13] = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0, 20.0];
 
@@ -51,6 +53,8 @@ pub struct Metrics {
     p4runtime_errors: Family<Labels<2>, Counter>,
     requests: Family<Labels<3>, Counter>,
     request_seconds: Family<Labels<2>, Histogram>,
+    /// What ranks say they have done.
+    pub progress: Progress,
 }
 
 impl Default for Metrics {
@@ -83,7 +87,8 @@ impl Default for Metrics {
             "Time to the head of the answer of a call of the northbound API",
             request_seconds.clone(),
         );
-        Self { registry, events, p4runtime, p4runtime_errors, requests, request_seconds }
+        let progress = Progress::default();
+        Self { registry, events, p4runtime, p4runtime_errors, requests, request_seconds, progress }
     }
 }
 
@@ -164,12 +169,27 @@ fn now(status: &api::StatusResponse) -> Registry {
     }
     let ranks = Gauge::<i64>::default();
     let mut trees = BTreeMap::<u32, ()>::new();
+    let [chunks, sent, again, bytes] = std::array::from_fn(|_| Family::<Labels<2>, Counter>::default());
     for job in status.jobs.iter().filter(|job| !job.state.starts_with("closed")) {
         let state = STATES.into_iter().find(|state| job.state.starts_with(state)).unwrap_or("changing");
         groups.get_or_create(&[("state", state.to_owned())]).inc();
         ranks.inc_by(job.joined_ranks.len() as i64);
         trees.extend(job.tree.iter().map(|node| (node.tree_id, ())));
+        let Some(progress) = job.progress else { continue };
+        let labels = [("name", job.name.clone()), ("group", job.group.clone())];
+        for (family, count) in [
+            (&chunks, progress.chunks),
+            (&sent, progress.transmissions),
+            (&again, progress.retransmissions),
+            (&bytes, progress.sent_bytes),
+        ] {
+            family.get_or_create(&labels).inc_by(count);
+        }
     }
+    registry.register("group_chunks", "Chunks that the rank which is furthest has finished", chunks);
+    registry.register("group_transmissions", "Contributions sent, repetitions included", sent);
+    registry.register("group_retransmissions", "Contributions sent again", again);
+    registry.register("group_sent_bytes", "UDP payload of the contributions", bytes);
     registry.register("groups", "Groups of ranks that are there, by state", groups);
     registry.register("ranks", "Ranks that are members of a group", ranks);
     let count = Gauge::<i64>::default();

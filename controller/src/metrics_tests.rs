@@ -1,5 +1,8 @@
 use super::*;
 
+const PROGRESS: api::Progress =
+    api::Progress { chunks: 7, transmissions: 17, retransmissions: 3, sent_bytes: 9000 };
+
 fn status() -> api::StatusResponse {
     let counters = [("completed".to_owned(), 5), ("drop_duplicate".to_owned(), 2)];
     api::StatusResponse {
@@ -12,7 +15,13 @@ fn status() -> api::StatusResponse {
             ..Default::default()
         }],
         jobs: ["running", "waiting for rank 1", "closed: rank 0 left", "changing trees: a link is down"]
-            .map(|state| api::Job { state: state.into(), joined_ranks: vec![0], ..Default::default() })
+            .map(|state| api::Job {
+                name: "train".into(),
+                state: state.into(),
+                joined_ranks: vec![0],
+                progress: (state == "running").then_some(PROGRESS),
+                ..Default::default()
+            })
             .into(),
         in_charge: true,
         ..Default::default()
@@ -41,6 +50,10 @@ fn a_page_has_what_was_counted_and_what_is_seen() {
         "inca_groups{state=\"waiting\"} 1",
         "inca_groups{state=\"changing\"} 1",
         "inca_ranks 3",
+        "inca_group_chunks_total{name=\"train\",group=\"\"} 7",
+        "inca_group_transmissions_total{name=\"train\",group=\"\"} 17",
+        "inca_group_retransmissions_total{name=\"train\",group=\"\"} 3",
+        "inca_group_sent_bytes_total{name=\"train\",group=\"\"} 9000",
     ] {
         assert!(page.lines().any(|other| other == line), "no {line} in\n{page}");
     }

@@ -217,7 +217,7 @@ async fn each_role_may_do_what_it_is_for_and_no_more() {
     assert_eq!(status("DELETE", "/v1/jobs/none", &tokens.submit).await, 403);
     assert_eq!(status("DELETE", "/v1/jobs/none", &tokens.admin).await, 404);
     let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
-    for method in ["Join", "Leave", "Report", "HandOver", "Stalled"] {
+    for method in ["Join", "Leave", "Report", "HandOver", "Stalled", "Progress"] {
         let path = format!("/inca.v1.Controller/{method}");
         assert_eq!(call(&channel, &path, Some(&tokens.read)).await, Code::PermissionDenied, "{path}");
         assert_ne!(call(&channel, &path, Some(&tokens.submit)).await, Code::PermissionDenied, "{path}");

@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use inca_p4runtime::northbound as api;
 use inca_wire::packet;
@@ -91,9 +92,17 @@ impl Core {
         self.requests.send(Request::Stalled(request)).await.map_err(|_| ApiError::Ending)
     }
 
+    /// What a rank says it has done.
+    pub(super) fn progress(&self, caller: &Caller, request: api::ProgressRequest) {
+        let group = GroupName { job: caller.job(&request.job), group: request.group };
+        self.metrics.progress.told(Instant::now(), group, request.rank, request.progress.unwrap_or_default());
+    }
+
     /// Everything that is seen now; counters of switches take a round trip to each.
     pub(crate) async fn status(&self, counters: bool) -> Result<api::StatusResponse, ApiError> {
-        self.ask(|reply| Request::Status { counters, reply }).await
+        let mut status = self.ask(|reply| Request::Status { counters, reply }).await?;
+        self.metrics.progress.fill(Instant::now(), &mut status.jobs);
+        Ok(status)
     }
 
     /// What of it is this caller's to see.

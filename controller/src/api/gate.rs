@@ -61,13 +61,14 @@ impl Caller {
 }
 
 /// The methods of gRPC. Reflection and health are apart.
-const GRPC: [(&str, Role); 10] = [
+const GRPC: [(&str, Role); 11] = [
     ("/inca.v1.Controller/Info", Role::Read),
     ("/inca.v1.Controller/Status", Role::Read),
     ("/inca.v1.Controller/Join", Role::Submit),
     ("/inca.v1.Controller/Report", Role::Submit),
     ("/inca.v1.Controller/HandOver", Role::Submit),
     ("/inca.v1.Controller/Stalled", Role::Submit),
+    ("/inca.v1.Controller/Progress", Role::Submit),
     ("/inca.v1.Controller/Leave", Role::Submit),
     ("/inca.v1.Operator/Plan", Role::Read),
     ("/inca.v1.Operator/Events", Role::Read),
@@ -80,7 +81,7 @@ fn needed(method: &Method, path: &str) -> Option<Role> {
     let is_read = method == Method::GET || method == Method::HEAD;
     match path {
         "/healthz" | "/openapi.json" | "/docs" if is_read => None,
-        _ if is_read && path.starts_with("/docs/") => None,
+        _ if is_read && (path == "/" || path.starts_with("/ui/") || path.starts_with("/docs/")) => None,
         _ if path.starts_with("/grpc.health.v1.Health/") => None,
         _ if path.starts_with("/grpc.reflection.") => Some(Role::Read),
         "/v1/plan" if method == Method::POST => Some(Role::Read),

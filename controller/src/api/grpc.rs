@@ -61,6 +61,14 @@ impl controller_server::Controller for Service {
         Ok(Response::new(api::StalledResponse {}))
     }
 
+    async fn progress(
+        &self,
+        request: tonic::Request<api::ProgressRequest>,
+    ) -> Result<Response<api::ProgressResponse>, Status> {
+        self.0.progress(&caller(&request)?, request.into_inner());
+        Ok(Response::new(api::ProgressResponse {}))
+    }
+
     async fn status(
         &self,
         request: tonic::Request<api::StatusRequest>,

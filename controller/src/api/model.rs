@@ -120,6 +120,22 @@ pub struct Group {
     pub tree: Vec<TreeNode>,
     /// Why it runs as a ring of its hosts; empty: it has trees.
     pub fallback: String,
+    /// What its ranks told of late; `null`: none did.
+    pub progress: Option<Progress>,
+}
+
+/// What the ranks of a group have done since they joined, as they say: the chunks of the rank that is furthest, the other numbers of
+/// all ranks together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Progress {
+    /// Chunks finished.
+    pub chunks: u64,
+    /// Contributions sent, repetitions included.
+    pub transmissions: u64,
+    /// Contributions sent again.
+    pub retransmissions: u64,
+    /// UDP payload of the contributions, in bytes.
+    pub sent_bytes: u64,
 }
 
 /// One switch of a tree.
@@ -390,6 +406,18 @@ impl From<api::Job> for Group {
             joined_ranks: job.joined_ranks,
             tree: all(job.tree),
             fallback: job.fallback,
+            progress: job.progress.map(Progress::from),
+        }
+    }
+}
+
+impl From<api::Progress> for Progress {
+    fn from(progress: api::Progress) -> Self {
+        Self {
+            chunks: progress.chunks,
+            transmissions: progress.transmissions,
+            retransmissions: progress.retransmissions,
+            sent_bytes: progress.sent_bytes,
         }
     }
 }

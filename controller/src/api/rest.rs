@@ -19,7 +19,7 @@ use super::model::{
     After, EndJob, Ended, Event, Group, Health, Host, Info, Link, Plan, PlanRequest, Problem, Slots, Status,
     Switch, Tree, format_number, trees,
 };
-use super::{ApiError, Caller, Core};
+use super::{ApiError, Caller, Core, page};
 use extract::{Json, Path, Query};
 
 mod extract;
@@ -81,6 +81,7 @@ pub(super) fn site(core: Core) -> axum::Router {
         .method_not_allowed_fallback(wrong_method)
         .with_state(core)
         .merge(SwaggerUi::new("/docs").url("/openapi.json", document))
+        .merge(page::router())
 }
 
 /// Whatever is not there, in the words of whoever asks.

@@ -53,6 +53,7 @@ fn each_ailment_is_found_with_a_remedy() {
         joined_ranks: Vec::new(),
         tree: Vec::new(),
         fallback: fallback.into(),
+        progress: None,
     };
     type Ailment = fn(&mut Status);
     let ailments: [(Ailment, &str); 9] = [

@@ -47,6 +47,7 @@ pub(super) fn job(job: &Job, name: impl Fn(DeviceId) -> String) -> northbound::J
         generation: job.generation,
         state: state(job),
         fallback: job.ring.clone().unwrap_or_default(),
+        progress: None,
         joined_ranks: job
             .members
             .iter()

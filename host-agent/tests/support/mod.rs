@@ -12,8 +12,9 @@ use inca_host_agent::communicator::JoinOptions;
 use inca_p4runtime::northbound::controller_server::{Controller, ControllerServer};
 use inca_p4runtime::northbound::{
     Assignment, Closed, HandOverRequest, HandOverResponse, InfoRequest, InfoResponse, JoinEvent, JoinRequest,
-    LeafChild, LeaveRequest, LeaveResponse, ReportRequest, ReportResponse, StalledRequest, StalledResponse,
-    StatusRequest, StatusResponse, TreeAssignment, Waiting, join_event::Event,
+    LeafChild, LeaveRequest, LeaveResponse, ProgressRequest, ProgressResponse, ReportRequest, ReportResponse,
+    StalledRequest, StalledResponse, StatusRequest, StatusResponse, TreeAssignment, Waiting,
+    join_event::Event,
 };
 use inca_wire::model::slot::{Child, ChildKind, SwitchModel, TreeConfig};
 use inca_wire::packet::{Format, Header, Opcode, VERSION};
@@ -311,6 +312,10 @@ impl Controller for Service {
 
     async fn stalled(&self, _: Request<StalledRequest>) -> Result<Response<StalledResponse>, Status> {
         Ok(Response::new(StalledResponse {}))
+    }
+
+    async fn progress(&self, _: Request<ProgressRequest>) -> Result<Response<ProgressResponse>, Status> {
+        Ok(Response::new(ProgressResponse {}))
     }
 
     async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {

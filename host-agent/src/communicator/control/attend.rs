@@ -8,8 +8,8 @@ use std::time::Duration;
 use inca_p4runtime::access::Line;
 use inca_p4runtime::northbound::controller_client::ControllerClient;
 use inca_p4runtime::northbound::{
-    self, HandOverRequest, JoinEvent, JoinRequest, LeaveRequest, ReportRequest, StalledRequest,
-    join_event::Event,
+    self, HandOverRequest, JoinEvent, JoinRequest, LeaveRequest, Progress, ProgressRequest, ReportRequest,
+    StalledRequest, join_event::Event,
 };
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
@@ -23,6 +23,8 @@ use crate::transport::Engine;
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Between looks at whether a chunk does not finish.
 const STALL_LOOK: Duration = Duration::from_millis(300);
+/// Between words of what this rank has done.
+const PROGRESS: Duration = Duration::from_secs(2);
 /// How long the controller may take to answer.
 const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -58,10 +60,13 @@ impl Session {
         let mut connection = (client, stream);
         let mut look = tokio::time::interval(STALL_LOOK);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut progress = tokio::time::interval(PROGRESS);
+        progress.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             let (client, stream) = &mut connection;
             tokio::select! {
                 _ = look.tick() => member.look(client).await,
+                _ = progress.tick() => member.tell_progress(client.clone()),
                 event = stream.message() => {
                     let reason = match event {
                         Ok(Some(JoinEvent { event: Some(event) })) => {
@@ -154,6 +159,23 @@ impl Member<'_> {
             missing_ranks: stalled.missing,
         };
         told("stall", timeout(CALL_TIMEOUT, client.stalled(request)).await);
+    }
+
+    /// Tells what this rank has done, beside the conversation: nothing waits for it, and nothing is lost with it.
+    fn tell_progress(&self, mut client: ControllerClient<Line>) {
+        let (stats, _) = self.driver.stats();
+        let request = ProgressRequest {
+            job: self.session.options.job.clone(),
+            group: self.session.options.group.clone(),
+            rank: self.session.options.rank,
+            progress: Some(Progress {
+                chunks: stats.chunks,
+                transmissions: stats.transmissions,
+                retransmissions: stats.retransmissions,
+                sent_bytes: stats.sent_bytes,
+            }),
+        };
+        tokio::spawn(async move { timeout(CALL_TIMEOUT, client.progress(request)).await });
     }
 
     /// Goes on in the generation that the controller opened.
