@@ -31,7 +31,9 @@ use crate::api::{self, Audit, Core, EventLog, Gate, Limiter, TlsError, TlsFiles,
 use crate::discovery::{self, Discovery};
 use crate::graph::{DeviceId, Graph};
 use crate::inventory::Inventory;
-use crate::jobs::{self, JobId, Jobs, JoinError, LeaveError, MemberId, OutlookError, ReportError};
+use crate::jobs::{
+    self, JobId, Jobs, JoinError, LeaveError, MemberId, OutlookError, ReportError, SubmitError,
+};
 use crate::metrics::Metrics;
 use crate::program::{self, Entry};
 use crate::routing::{self, Addresses};
@@ -119,6 +121,10 @@ pub(crate) enum Request {
         reply: oneshot::Sender<Result<(), ReportError>>,
     },
     Stalled(northbound::StalledRequest),
+    Submit {
+        request: northbound::SubmitRequest,
+        reply: oneshot::Sender<Result<northbound::SubmitResponse, SubmitError>>,
+    },
     Disconnected(MemberId),
     Status {
         counters: bool,
@@ -504,7 +510,9 @@ impl Owner {
                     Err(error) => {
                         tracing::warn!(%error, "join refused");
                         self.log.push(report::refused(&request, &error));
+                        let actions = self.jobs.refused(now, &request, &error);
                         let _ = reply.send(Err(error));
+                        self.perform(now, actions);
                     }
                 }
             }
@@ -528,6 +536,15 @@ impl Owner {
             Request::Stalled(request) => {
                 let actions = self.jobs.stalled(now, &request);
                 self.perform(now, actions);
+            }
+            Request::Submit { request, reply } => {
+                let submitted = match *self.in_charge.borrow() {
+                    true => self.jobs.submit(now, &request),
+                    false => Err(SubmitError::Standby),
+                };
+                // On disk before anybody is told.
+                self.perform(now, Vec::new());
+                let _ = reply.send(submitted);
             }
             Request::Disconnected(id) => {
                 self.members.remove(&id);

@@ -141,6 +141,8 @@ pub struct SecuritySettings {
     pub tokens: Option<PathBuf>,
     /// The file that says who changed what.
     pub audit: Option<PathBuf>,
+    /// Ranks of jobs that were not submitted are refused.
+    pub submitted_only: bool,
     /// Calls a second of one caller; 0: no limit.
     pub requests_per_second: u32,
     /// The API over TLS.

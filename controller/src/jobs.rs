@@ -33,6 +33,7 @@ use crate::routing::Addresses;
 
 mod attach;
 mod change;
+mod claim;
 mod end;
 mod join;
 mod load;
@@ -41,7 +42,10 @@ mod outlook;
 mod persist;
 mod plan;
 mod pool;
+mod queue;
 mod ring;
+mod secret;
+mod spoil;
 mod stalled;
 mod status;
 #[cfg(test)]
@@ -49,12 +53,14 @@ mod tests;
 
 pub use change::ReportError;
 use change::{Account, Change};
+pub use claim::SubmitError;
 pub use join::{GroupName, JoinError, Joining, Terms};
 pub use note::{Happening, Note};
 pub use outlook::OutlookError;
 pub use persist::{Held, Records};
 use plan::{Plan, PlanError};
 use pool::Pool;
+use secret::{Digest, Mint};
 
 /// Names one incarnation of a group within the controller's life.
 pub type JobId = u64;
@@ -115,6 +121,14 @@ pub enum LeaveError {
         /// The rank.
         rank: u32,
     },
+    /// The token is not that of the rank's membership.
+    #[error("{name}: the member token given is not that of rank {rank}")]
+    Token {
+        /// The group.
+        name: GroupName,
+        /// The rank.
+        rank: u32,
+    },
 }
 
 /// All jobs.
@@ -134,6 +148,14 @@ pub struct Jobs {
     closed: VecDeque<northbound::Job>,
     /// How groups ended, for ranks whose stream was lost just then.
     ends: VecDeque<attach::End>,
+    /// Jobs that were submitted, by name.
+    submitted: BTreeMap<String, claim::Submission>,
+    /// No others may be joined.
+    submitted_only: bool,
+    /// Groups that could not form just now.
+    spoiled: VecDeque<spoil::Spoiled>,
+    queue: queue::Queue,
+    mint: Mint,
     next_job: JobId,
     next_tree_id: u16,
     next_generation: u32,
@@ -145,6 +167,12 @@ pub struct Jobs {
 struct Job {
     name: GroupName,
     terms: Terms,
+    /// The job token that its first rank gave.
+    token: Option<Digest>,
+    /// Its place in the queue, while it waits there.
+    queued: Option<queue::Queued>,
+    /// Opened beyond the number of groups that its tenant may have: it waits until there are fewer.
+    is_over: bool,
     /// 0 until planned. Between two generations the one to come.
     generation: u32,
     /// The generations that ranks were assigned to.
@@ -178,6 +206,8 @@ enum Work {
 #[derive(Debug)]
 struct Member {
     id: MemberId,
+    /// Of its member token. None: it joined before there were any.
+    token: Option<Digest>,
     address: Ipv4Addr,
     udp_port: u16,
     /// Where it awaits its neighbour in a ring; 0: nowhere.
@@ -226,6 +256,11 @@ impl Jobs {
             pools: switches.map(|switch| (switch.device_id, Pool::new())).collect(),
             closed: VecDeque::new(),
             ends: VecDeque::new(),
+            submitted: BTreeMap::new(),
+            submitted_only: inventory.security.submitted_only,
+            spoiled: VecDeque::new(),
+            queue: queue::Queue::default(),
+            mint: Mint::new(),
             next_job: 1,
             next_tree_id: 1,
             next_generation: last_generation.saturating_add(1),
@@ -245,12 +280,14 @@ impl Jobs {
                     Phase::Installing | Phase::Running | Phase::Closing { .. } => None,
                 };
                 let lost = job.members.values().filter_map(|member| member.lost_at);
-                phase.into_iter().chain(lost.map(|at| at + self.failure.attach_grace))
+                let lost = lost.map(|at| at + self.failure.attach_grace);
+                phase.into_iter().chain(job.queue_timeout()).chain(lost)
             })
+            .chain(self.idle_timeout())
             .min()
     }
 
-    /// A rank wants to join; `id` names its stream from now on, unless it is refused.
+    /// A rank wants to join; `id` names its stream from now on, unless it is refused: then see [`Jobs::refused`].
     pub fn join(
         &mut self,
         now: Instant,
@@ -261,6 +298,9 @@ impl Jobs {
         if request.attach_generation != 0 {
             return self.attach(now, id, request, &joining);
         }
+        self.may_enter(&joining)?;
+        self.is_late(now, &joining)?;
+        let token = self.mint.token("member").ok_or(JoinError::NoRandom)?;
         let mut actions = Vec::new();
         self.restarted(now, &joining, &mut actions);
         let current = self.by_name.get(&joining.name).copied();
@@ -271,16 +311,16 @@ impl Jobs {
                 let is_over = matches!(current.phase, Phase::Draining { .. })
                     && current.members.get(&joining.rank).is_none_or(|member| !member.is_here);
                 if is_over {
-                    self.may_open(&joining.name)?;
-                    self.open(now, &joining)
+                    let is_over = self.may_open(&joining)?;
+                    self.open(now, &joining, is_over)
                 } else {
                     current.admits(&joining)?;
                     job
                 }
             }
             None => {
-                self.may_open(&joining.name)?;
-                self.open(now, &joining)
+                let is_over = self.may_open(&joining)?;
+                self.open(now, &joining, is_over)
             }
         };
         tracing::info!(name = %joining.name, rank = joining.rank, world = joining.terms.world, address = %joining.address, "rank joined");
@@ -288,8 +328,10 @@ impl Jobs {
         self.notes.push(Note::new(&joining.name, Happening::RankJoined, detail).of_rank(joining.rank));
         self.by_member.insert(id, (job, joining.rank));
         if let Some(job) = self.jobs.get_mut(&job) {
+            job.terms.dtype = job.terms.dtype.or(joining.terms.dtype);
             let member = Member {
                 id,
+                token: Some(Digest::of(&token)),
                 address: joining.address,
                 udp_port: joining.udp_port,
                 ring_port: joining.ring_port,
@@ -299,28 +341,39 @@ impl Jobs {
             };
             job.members.insert(joining.rank, member);
         }
+        actions.push(Action::Tell(id, JoinEvent::Membership(northbound::Membership { token })));
         self.advance(now, job, true, &mut actions);
+        self.serve_queue(now, &mut actions);
         Ok(actions)
     }
 
-    /// Whether its tenant may have one more group.
-    fn may_open(&self, name: &GroupName) -> Result<(), JoinError> {
-        let limit = self.limits.groups_per_tenant as usize;
-        let is_same = |job: &&Job| {
-            job.name.tenant() == name.tenant()
-                && !matches!(job.phase, Phase::Closing { .. } | Phase::Draining { .. })
-        };
-        let open = self.jobs.values().filter(is_same).count();
+    /// Whether its tenant may have one more group, if only in the queue: true.
+    fn may_open(&self, joining: &Joining) -> Result<bool, JoinError> {
+        let (name, limit) = (&joining.name, self.limits.groups_per_tenant as usize);
+        let open = self.groups_of(name.tenant()).count();
         if limit == 0 || open < limit {
-            return Ok(());
+            return Ok(false);
+        }
+        if joining.terms.queue.is_some() && open < limit.saturating_add(queue::MAX_OVER) {
+            return Ok(true);
         }
         Err(JoinError::Groups { name: name.clone(), tenant: name.tenant().to_owned(), open, limit })
     }
 
-    fn open(&mut self, now: Instant, joining: &Joining) -> JobId {
+    /// Groups of a tenant that are not at their end.
+    fn groups_of(&self, tenant: &str) -> impl Iterator<Item = &Job> {
+        self.jobs.values().filter(move |job| {
+            job.name.tenant() == tenant
+                && !matches!(job.phase, Phase::Closing { .. } | Phase::Draining { .. })
+        })
+    }
+
+    fn open(&mut self, now: Instant, joining: &Joining, is_over: bool) -> JobId {
         let id = self.next_job;
         self.next_job += 1;
-        self.jobs.insert(id, Job::new(now, joining.name.clone(), joining.terms));
+        let token = joining.job_token;
+        let job = Job { token, is_over, ..Job::new(now, joining.name.clone(), joining.terms) };
+        self.jobs.insert(id, job);
         self.by_name.insert(joining.name.clone(), id);
         id
     }
@@ -345,6 +398,9 @@ impl Jobs {
         let rank = u16::try_from(request.rank).ok();
         let member = rank.and_then(|rank| job.members.get_mut(&rank)).filter(|member| member.is_here);
         let Some(member) = member else { return Err(LeaveError::NotMember { name, rank: request.rank }) };
+        if !member.is_shown(&request.member_token) {
+            return Err(LeaveError::Token { name, rank: request.rank });
+        }
         let (member_id, rank) = (member.id, request.rank as u16);
         (member.is_here, member.lost_at) = (false, None);
         member.account = Account::of(&request.finished, &request.kept);
@@ -362,6 +418,7 @@ impl Jobs {
                 format!("rank {rank} reports: {}{}", request.failure, self.places_of(id, rank, &missing));
             self.end(now, id, reason, missing, &mut actions);
         }
+        self.serve_queue(now, &mut actions);
         Ok(actions)
     }
 
@@ -395,12 +452,16 @@ impl Jobs {
             // It may attach again: only the stream may have been lost.
             _ => member.lost_at = Some(now),
         }
+        self.serve_queue(now, &mut actions);
         actions
     }
 
     /// A member is no longer here, in good order or before it mattered.
     fn departed(&mut self, now: Instant, id: JobId, rank: u16, actions: &mut Vec<Action>) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
+        // Its place, and its share of the groups, are free for others.
+        job.queued = None;
+        self.queue.changed = true;
         match job.phase {
             Phase::Waiting { .. } => {
                 job.members.remove(&rank);
@@ -434,6 +495,7 @@ impl Jobs {
     /// The topology is now this: groups that wait are planned again, groups that lost something they need get other trees.
     pub fn topology(&mut self, now: Instant, graph: Graph) -> Vec<Action> {
         self.graph = graph;
+        self.queue.changed = true;
         let mut actions = Vec::new();
         let ids: Vec<JobId> = self.jobs.keys().copied().collect();
         for id in ids {
@@ -451,6 +513,7 @@ impl Jobs {
                 }
             }
         }
+        self.serve_queue(now, &mut actions);
         actions
     }
 
@@ -487,6 +550,7 @@ impl Jobs {
             // Broken, or closed, while it was being installed.
             _ => self.clear(id, &mut actions),
         }
+        self.serve_queue(now, &mut actions);
         actions
     }
 
@@ -503,6 +567,7 @@ impl Jobs {
             _ => {
                 if let Some(plan) = job.plan.take() {
                     plan.give_back(&mut self.pools);
+                    self.queue.changed = true;
                 }
                 match self.jobs.get(&id).map(|job| &job.phase) {
                     Some(Phase::Waiting { .. }) => self.advance(now, id, true, &mut actions),
@@ -511,6 +576,7 @@ impl Jobs {
                 }
             }
         }
+        self.serve_queue(now, &mut actions);
         actions
     }
 
@@ -561,16 +627,20 @@ impl Jobs {
                 _ => {}
             }
         }
+        self.forget_idle(now);
+        self.serve_queue(now, &mut actions);
         actions
     }
 
     /// A waiting group: plans it if it is complete, else (and if asked) tells its ranks what is missing.
     fn advance(&mut self, now: Instant, id: JobId, tell: bool, actions: &mut Vec<Action>) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        let (work, job_terms) = (job.work, job.terms);
+        let (work, job_terms, waits) = (job.work, job.terms, job.queued.is_some());
+        // It had room once: a group whose trees broke before they were used.
+        let had_turn = job.generation != 0;
         let Phase::Waiting { told, complete } = &mut job.phase else { return };
-        if work != Work::Idle {
-            // An installation that broke before it was used is taken back first.
+        if work != Work::Idle || waits {
+            // An installation that broke before it was used is taken back first; the queue has turns.
             if tell {
                 self.tell_waiting(now, id, actions);
             }
@@ -579,7 +649,7 @@ impl Jobs {
         if job.members.len() == usize::from(job.terms.world) {
             let since = complete.as_ref().map_or(now, |(since, _)| *since);
             let generation = self.next_generation();
-            match self.plan(id, generation) {
+            match self.plan(id, generation, had_turn) {
                 Ok(nodes) => {
                     actions.push(Action::Install { job: id, nodes });
                     return;
@@ -588,6 +658,10 @@ impl Jobs {
                     // Nobody has seen it.
                     self.next_generation = generation;
                     let reason = self.describe(&error);
+                    if self.enqueue(now, id, &error, &reason) {
+                        self.tell_waiting(now, id, actions);
+                        return;
+                    }
                     if !error.may_pass() || now >= since + self.failure.patience {
                         match job_terms.ring {
                             true => self.begin_ring(id, reason, actions),
@@ -619,9 +693,16 @@ impl Jobs {
             *told = now;
         }
         let missing: Vec<u32> = job.missing().take(MAX_MISSING).map(u32::from).collect();
+        let queue_position = self.place_of(id).map_or(0, |(position, _)| position as u32);
+        let Some(job) = self.jobs.get(&id) else { return };
+        let queue_reason = job.queue_reason().unwrap_or_default();
         for member in job.members.values() {
-            let host_unknown = self.graph.host(member.address).is_none();
-            let waiting = northbound::Waiting { missing_ranks: missing.clone(), host_unknown };
+            let waiting = northbound::Waiting {
+                missing_ranks: missing.clone(),
+                host_unknown: self.graph.host(member.address).is_none(),
+                queue_position,
+                queue_reason: queue_reason.to_owned(),
+            };
             actions.push(Action::Tell(member.id, JoinEvent::Waiting(waiting)));
         }
     }
@@ -633,11 +714,27 @@ impl Jobs {
         generation
     }
 
-    /// Plans trees and takes what they need; the group is being installed then.
-    fn plan(&mut self, id: JobId, generation: u32) -> Result<Vec<(DeviceId, Vec<Entry>)>, PlanError> {
+    /// Plans trees and takes what they need; the group is being installed then. Without a turn, only what nobody else waits for.
+    fn plan(
+        &mut self,
+        id: JobId,
+        generation: u32,
+        has_turn: bool,
+    ) -> Result<Vec<(DeviceId, Vec<Entry>)>, PlanError> {
         let Some(job) = self.jobs.get(&id) else { return Err(PlanError::Gone) };
         let mut plan = Plan::new(job, &self.graph, &self.settings)?;
-        self.has_share(job.name.tenant(), Some(id), &plan)?;
+        let tenant = job.name.tenant();
+        if job.is_over {
+            let (open, limit) = (self.groups_of(tenant), self.limits.groups_per_tenant as usize);
+            let open = open.filter(|job| !job.is_over).count();
+            if open >= limit {
+                return Err(PlanError::Groups { tenant: tenant.to_owned(), open, limit });
+            }
+        }
+        self.has_share(tenant, Some(id), &plan)?;
+        if !has_turn {
+            self.nobody_waits(id, tenant, &plan)?;
+        }
         plan.take(&mut self.pools, &mut self.next_tree_id, |id| {
             self.jobs.values().filter_map(|job| job.plan.as_ref()).any(|plan| plan.has_tree(id))
         })?;
@@ -646,9 +743,13 @@ impl Jobs {
         (job.phase, job.work) = (Phase::Installing, Work::Installing);
         let nodes = plan.nodes(job, &self.addresses, &self.settings);
         job.plan = Some(plan);
+        let is_first = job.assigned.is_none();
         tracing::info!(name = %job.name, generation, switches = nodes.len(), "installing trees");
         let detail = format!("generation {generation}, {} switches", nodes.len());
         self.notes.push(Note::new(&job.name, Happening::GroupInstalling, detail));
+        if is_first {
+            self.charge(id);
+        }
         Ok(nodes)
     }
 
@@ -689,12 +790,22 @@ fn gone(rank: u16, member: &Member) -> String {
     format!("rank {rank} at {} is gone: its stream ended without a leave", member.address)
 }
 
+impl Member {
+    /// Whether the token given is that of its membership.
+    fn is_shown(&self, token: &str) -> bool {
+        self.token.is_none_or(|digest| digest.is_of(token))
+    }
+}
+
 impl Job {
     /// A group without ranks.
     fn new(now: Instant, name: GroupName, terms: Terms) -> Self {
         Self {
             name,
             terms,
+            token: None,
+            queued: None,
+            is_over: false,
             generation: 0,
             assigned: None,
             phase: Phase::Waiting { told: now, complete: None },

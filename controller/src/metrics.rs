@@ -199,7 +199,8 @@ fn now(status: &api::StatusResponse) -> Registry {
 }
 
 /// How the states of groups begin; every other one is between two generations.
-const STATES: [&str; 6] = ["waiting", "installing", "running", "changing", "ending", "draining"];
+const STATES: [&str; 8] =
+    ["submitted", "waiting", "queued", "installing", "running", "changing", "ending", "draining"];
 
 #[cfg(test)]
 #[path = "metrics_tests.rs"]

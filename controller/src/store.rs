@@ -7,14 +7,17 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use redb::{Database, DatabaseError, ReadableTable, TableDefinition};
+use redb::{Database, DatabaseError, TableDefinition};
 use thiserror::Error;
 
 use crate::graph::Graph;
 use crate::jobs::Records;
 
-/// Version of everything in the file. Another one is refused, never guessed at.
-const SCHEMA: u64 = 1;
+/// Version of everything in the file. One that is not known is refused, never guessed at.
+///
+/// 1: groups, numbers, topology. 2: tokens of jobs and members, submitted jobs; what is not in a file of version 1 is empty.
+const SCHEMA: u64 = 2;
+const OLDEST: u64 = 1;
 const NUMBERS: TableDefinition<&str, u64> = TableDefinition::new("numbers");
 const TEXTS: TableDefinition<&str, &str> = TableDefinition::new("texts");
 /// Another controller that has the file open is waited for so long.
@@ -44,7 +47,7 @@ pub enum StoreError {
     },
     /// Written by another version.
     #[error(
-        "store {path}: its schema is version {found}, this controller knows {SCHEMA}; move the file away to begin anew"
+        "store {path}: its schema is version {found}, this controller knows {OLDEST} to {SCHEMA}; move the file away to begin anew"
     )]
     Schema {
         /// The file.
@@ -105,7 +108,7 @@ impl Store {
         };
         let schema =
             numbers.get("schema").map_err(|error| failed(error.into()))?.map_or(0, |value| value.value());
-        if schema != SCHEMA {
+        if !(OLDEST..=SCHEMA).contains(&schema) {
             return Err(StoreError::Schema { path: self.name(), found: schema });
         }
         let texts = transaction.open_table(TEXTS).map_err(|error| failed(error.into()))?;
@@ -152,9 +155,7 @@ impl Store {
             let transaction = database.begin_write()?;
             {
                 let mut numbers = transaction.open_table(NUMBERS)?;
-                if numbers.get("schema")?.is_none() {
-                    numbers.insert("schema", SCHEMA)?;
-                }
+                numbers.insert("schema", SCHEMA)?;
                 transaction.open_table(TEXTS)?.insert(what, text.as_str())?;
             }
             Ok(transaction.commit()?)

@@ -54,7 +54,28 @@ fn another_schema_is_refused_and_kept() {
     }
     let error = store.load().unwrap_err();
     assert!(matches!(error, StoreError::Schema { found, .. } if found == SCHEMA + 1), "{error}");
-    assert!(error.to_string().contains("version 2"), "{error}");
+    assert!(error.to_string().contains("version 3"), "{error}");
+}
+
+#[test]
+fn the_schema_before_this_one_is_read_and_becomes_this_one() {
+    let place = Place::new("older");
+    let store = Store::new(&place.0);
+    {
+        let database = Database::create(&place.0).unwrap();
+        let transaction = database.begin_write().unwrap();
+        transaction.open_table(NUMBERS).unwrap().insert("schema", 1).unwrap();
+        let groups = "{\"groups\": [], \"next_job\": 5, \"next_tree_id\": 6, \"next_generation\": 7}";
+        transaction.open_table(TEXTS).unwrap().insert("groups", groups).unwrap();
+        transaction.commit().unwrap();
+    }
+    let records = store.load().unwrap().records;
+    assert_ne!(records, Records::default());
+    store.save_groups(&records).unwrap();
+    assert_eq!(store.load().unwrap().records, records);
+    let database = Database::create(&place.0).unwrap();
+    let transaction = database.begin_read().unwrap();
+    assert_eq!(transaction.open_table(NUMBERS).unwrap().get("schema").unwrap().unwrap().value(), SCHEMA);
 }
 
 #[test]

@@ -122,6 +122,8 @@ async fn an_unreachable_switch_is_named_with_what_was_tried() {
     let mut stream =
         client.join(api::JoinRequest { world_size: 1, ..request(0) }).await.unwrap().into_inner();
     let event = soon("event", stream.message()).await.unwrap().unwrap().event.unwrap();
+    assert!(matches!(event, api::join_event::Event::Membership(_)), "{event:?}");
+    let event = soon("event", stream.message()).await.unwrap().unwrap().event.unwrap();
     assert!(
         matches!(event, api::join_event::Event::Waiting(api::Waiting { host_unknown: true, .. })),
         "{event:?}"

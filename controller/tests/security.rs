@@ -158,10 +158,12 @@ async fn every_call_without_or_with_a_wrong_token_is_refused() {
         "/v1/jobs/",
         "/docs/../v1/jobs",
         "/docs%2f..%2fv1/jobs",
+        "/ui/../v1/jobs",
+        "/ui%2f..%2fv1/jobs",
     ] {
         routes.push(("GET".to_owned(), path.to_owned()));
     }
-    let public = ["/healthz"];
+    let public = ["/healthz", "/"];
     let mut refused = 0;
     for (method, path) in &routes {
         let wrong = format!("Bearer {}0", tokens.admin);
@@ -173,8 +175,9 @@ async fn every_call_without_or_with_a_wrong_token_is_refused() {
                 assert_eq!(response.status, 200, "{context}");
                 continue;
             }
-            // Under /docs/ are the page's own files and nothing else.
-            let is_page = path.starts_with("/docs/") && response.status == 404;
+            // Under /docs/ and /ui/ are the pages' own files and nothing else.
+            let is_file = path.starts_with("/docs/") || path.starts_with("/ui/");
+            let is_page = is_file && response.status == 404;
             assert!(response.status == 401 || is_page, "{context}: {} {}", response.status, response.body);
             refused += usize::from(response.status == 401);
         }
@@ -194,7 +197,7 @@ async fn every_call_without_or_with_a_wrong_token_is_refused() {
         }
     }
     // What anybody gets says nothing of the network.
-    for path in ["/openapi.json", "/docs/", "/healthz"] {
+    for path in ["/openapi.json", "/docs/", "/healthz", "/", "/ui/main.js"] {
         let body = http::get(address, path).await.body;
         assert!(!body.contains("10.0.0.1") && !body.contains("127.0.0.1"), "{path}: {body}");
     }
@@ -216,12 +219,23 @@ async fn each_role_may_do_what_it_is_for_and_no_more() {
     assert_eq!(status("DELETE", "/v1/jobs/none", &tokens.read).await, 403);
     assert_eq!(status("DELETE", "/v1/jobs/none", &tokens.submit).await, 403);
     assert_eq!(status("DELETE", "/v1/jobs/none", &tokens.admin).await, 404);
+    let submit = async |token: &str| {
+        let bearer = format!("Bearer {token}");
+        let body = "{\"job\": \"submitted\"}";
+        http::send(address, "POST", "/v1/jobs", &[("authorization", &bearer)], body).await.status
+    };
+    assert_eq!(submit(&tokens.read).await, 403);
+    assert_eq!(submit(&tokens.submit).await, 201);
+    assert_eq!(submit(&tokens.submit).await, 409);
     let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
     for method in ["Join", "Leave", "Report", "HandOver", "Stalled", "Progress"] {
         let path = format!("/inca.v1.Controller/{method}");
         assert_eq!(call(&channel, &path, Some(&tokens.read)).await, Code::PermissionDenied, "{path}");
         assert_ne!(call(&channel, &path, Some(&tokens.submit)).await, Code::PermissionDenied, "{path}");
     }
+    let submit = "/inca.v1.Operator/Submit";
+    assert_eq!(call(&channel, submit, Some(&tokens.read)).await, Code::PermissionDenied);
+    assert_eq!(call(&channel, submit, Some(&tokens.submit)).await, Code::InvalidArgument);
     let end = "/inca.v1.Operator/EndJob";
     assert_eq!(call(&channel, end, Some(&tokens.submit)).await, Code::PermissionDenied);
     assert_eq!(call(&channel, end, Some(&tokens.admin)).await, Code::NotFound);
@@ -283,6 +297,84 @@ async fn tenants_have_jobs_of_their_own() {
     assert_eq!(operator.end_job(end("a/test")).await.unwrap_err().code(), Code::NotFound);
     assert!(operator.end_job(end("b/test")).await.is_ok());
     assert_eq!(names(&mut a).await, ["a/test"]);
+}
+
+/// A rank of a tenant's job "train" with this job token.
+fn holding(rank: u32, token: &str) -> api::JoinRequest {
+    api::JoinRequest { job: "train".to_owned(), job_token: token.to_owned(), ..request(rank) }
+}
+
+#[tokio::test]
+async fn a_submitted_job_is_for_those_who_hold_its_token_over_a_restart_of_the_controller_too() {
+    let folder = Folder::new("submitted");
+    let switch = Switch::start(Kind::Embedded, 1, &[]).await;
+    let tokens = tokens(&folder);
+    let security = "tokens: tokens.yaml, audit: audit.jsonl, submitted_only: true";
+    let mut settings = secured(&folder, &[(1, switch.address)], security);
+    settings.store = Some(folder.0.join("store.redb"));
+    let controller = Controller::start(settings.clone()).await.unwrap();
+    ready(&controller).await;
+    let address = controller.addresses()[0];
+    let submit = async |address, token: &str| {
+        let bearer = format!("Bearer {token}");
+        let body = "{\"job\": \"train\", \"idle_seconds\": 600}";
+        http::send(address, "POST", "/v1/jobs", &[("authorization", &bearer)], body).await
+    };
+    let submitted = submit(address, &tokens.a).await;
+    assert_eq!(submitted.status, 201, "{}", submitted.body);
+    assert_eq!(
+        (&submitted.json()["job"], &submitted.json()["idle_seconds"]),
+        (&"a/train".into(), &600.into())
+    );
+    let job_token = submitted.json()["job_token"].as_str().unwrap().to_owned();
+    // The other tenant's job of that name is another job, with another token.
+    let others = submit(address, &tokens.b).await.json()["job_token"].as_str().unwrap().to_owned();
+    assert_ne!(job_token, others);
+    let mut a = client(address, &with_token(&tokens.a), "http").await;
+    for wrong in ["", &others, "a secret that was guessed"] {
+        let refused = a.join(holding(0, wrong)).await.unwrap_err();
+        assert_eq!(refused.code(), Code::PermissionDenied, "{refused:?}");
+        assert!(wrong.is_empty() || !refused.message().contains(wrong), "{refused:?}");
+    }
+    let unsubmitted = a.join(request(0)).await.unwrap_err();
+    assert!(unsubmitted.message().contains("submitted jobs only"), "{unsubmitted:?}");
+    let mut first = a.join(holding(0, &job_token)).await.unwrap().into_inner();
+    let mut second = a.join(holding(1, &job_token)).await.unwrap().into_inner();
+    let generation = assignment(&mut first).await.generation;
+    assert_eq!(assignment(&mut second).await.generation, generation);
+    let own = member_token(1);
+    let leave = |token: &str| api::LeaveRequest {
+        job: "train".to_owned(),
+        rank: 1,
+        generation,
+        failure: "to shrink it".to_owned(),
+        member_token: token.to_owned(),
+        ..Default::default()
+    };
+    for wrong in ["", &member_token(0), &job_token] {
+        assert_eq!(a.leave(leave(wrong)).await.unwrap_err().code(), Code::PermissionDenied);
+    }
+    // The next controller knows both tokens, by what the first one wrote.
+    controller.stop().await;
+    let controller = Controller::start(settings).await.unwrap();
+    let address = controller.addresses()[0];
+    let mut a = client(address, &with_token(&tokens.a), "http").await;
+    let attach = |token: &str| api::JoinRequest {
+        attach_generation: generation,
+        member_token: token.to_owned(),
+        ..holding(1, &job_token)
+    };
+    assert_eq!(a.join(attach(&member_token(0))).await.unwrap_err().code(), Code::PermissionDenied);
+    let _second = a.join(attach(&own)).await.unwrap();
+    assert_eq!(a.join(holding(0, &others)).await.unwrap_err().code(), Code::PermissionDenied);
+    assert!(a.leave(leave(&own)).await.is_ok());
+    for file in ["audit.jsonl", "store.redb"] {
+        let bytes = std::fs::read(folder.0.join(file)).unwrap();
+        for token in [&job_token, &others, &own] {
+            let is_there = bytes.windows(token.len()).any(|window| window == token.as_bytes());
+            assert!(!is_there, "{file} holds a token");
+        }
+    }
 }
 
 #[tokio::test]

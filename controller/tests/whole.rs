@@ -31,6 +31,7 @@ async fn a_job_is_installed_when_all_ranks_are_there_and_removed_when_they_left(
     assert!(switch.entries(&info, "membership").await.is_empty());
     let mut second = client.join(request(1)).await.unwrap().into_inner();
     let assignment = assignment(&mut first).await;
+    rig::assignment(&mut second).await;
     assert_eq!((assignment.world_size, assignment.trees.len()), (2, 1));
     assert_eq!(assignment.trees[0].service_address, "10.255.0.1");
     assert_eq!(switch.entries(&info, "membership").await.len(), 2);
@@ -45,11 +46,11 @@ async fn a_job_is_installed_when_all_ranks_are_there_and_removed_when_they_left(
             job: "test".to_owned(),
             rank,
             generation: assignment.generation,
+            member_token: member_token(rank),
             ..Default::default()
         };
         client.leave(leave).await.unwrap();
     }
-    rig::assignment(&mut second).await;
     assert!(soon("end", second.message()).await.unwrap().is_none());
     soon("removal", async { while !switch.entries(&info, "tree").await.is_empty() {} }).await;
     assert!(

@@ -28,7 +28,7 @@ use crate::transport::{
 pub use control::Joined;
 pub use error::{JoinError, LeaveError};
 pub use handle::{Canceller, OperationHandle, RawHandle};
-pub use options::{Fallback, JoinOptions, OnFailure};
+pub use options::{Fallback, JobToken, JoinOptions, OnFailure, OnFull};
 pub use split::SplitError;
 
 use control::Control;

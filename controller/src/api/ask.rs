@@ -131,6 +131,18 @@ impl Core {
         ended
     }
 
+    pub(super) async fn submit(
+        &self,
+        caller: &Caller,
+        mut request: api::SubmitRequest,
+    ) -> Result<api::SubmitResponse, ApiError> {
+        request.job = caller.job(&request.job);
+        let object = request.job.clone();
+        let submitted = self.ask(|reply| Request::Submit { request, reply }).await?.map_err(ApiError::from);
+        self.audit.done(caller, "submit", &object, &submitted);
+        submitted
+    }
+
     pub(super) async fn plan(
         &self,
         caller: &Caller,

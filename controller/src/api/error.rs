@@ -9,7 +9,7 @@ use tonic::Code;
 
 use super::model::Problem;
 use super::token::Role;
-use crate::jobs::{JoinError, LeaveError, OutlookError, ReportError};
+use crate::jobs::{JoinError, LeaveError, OutlookError, ReportError, SubmitError};
 
 /// Why a call is refused.
 #[derive(Debug, Error)]
@@ -22,6 +22,8 @@ pub(crate) enum ApiError {
     Report(#[from] ReportError),
     #[error(transparent)]
     Outlook(#[from] OutlookError),
+    #[error(transparent)]
+    Submit(#[from] SubmitError),
     /// The thing that is asked for.
     #[error("there is no {what} {name:?}")]
     Unknown { what: &'static str, name: String },
@@ -80,7 +82,16 @@ impl ApiError {
         match self {
             Self::Join(error) => join(error),
             Self::Leave(LeaveError::NoGroup(_) | LeaveError::NotMember { .. }) => Kind::NotFound,
+            Self::Leave(LeaveError::Token { .. }) | Self::Report(ReportError::Token { .. }) => {
+                Kind::Forbidden
+            }
             Self::Leave(LeaveError::Generation { .. }) | Self::Report(_) => Kind::State,
+            Self::Submit(error) => match error {
+                SubmitError::Name(_) | SubmitError::Idle(_) => Kind::Invalid,
+                SubmitError::Taken { .. } => Kind::Exists,
+                SubmitError::TooMany { .. } => Kind::TooMany,
+                SubmitError::NoRandom | SubmitError::Standby => Kind::Unavailable,
+            },
             Self::Outlook(OutlookError::Field(error)) => join(error),
             Self::Outlook(OutlookError::Elements(_)) => Kind::Invalid,
             Self::Outlook(OutlookError::NoGroup(_)) => Kind::NotFound,
@@ -98,10 +109,11 @@ impl ApiError {
 
 const fn join(error: &JoinError) -> Kind {
     match error {
-        JoinError::Standby => Kind::Unavailable,
+        JoinError::Standby | JoinError::NoRandom => Kind::Unavailable,
+        JoinError::JobToken { .. } | JoinError::MemberToken { .. } => Kind::Forbidden,
         JoinError::Groups { .. } => Kind::TooMany,
         JoinError::Field { .. } | JoinError::Mtu { .. } => Kind::Invalid,
-        JoinError::Terms { .. } | JoinError::RankLost { .. } => Kind::State,
+        JoinError::Terms { .. } | JoinError::RankLost { .. } | JoinError::Spoiled { .. } => Kind::State,
         JoinError::NoMember { .. } => Kind::NotFound,
         JoinError::RankTaken { .. } | JoinError::AddressTaken { .. } => Kind::Exists,
     }

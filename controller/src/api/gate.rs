@@ -61,7 +61,7 @@ impl Caller {
 }
 
 /// The methods of gRPC. Reflection and health are apart.
-const GRPC: [(&str, Role); 11] = [
+const GRPC: [(&str, Role); 12] = [
     ("/inca.v1.Controller/Info", Role::Read),
     ("/inca.v1.Controller/Status", Role::Read),
     ("/inca.v1.Controller/Join", Role::Submit),
@@ -72,6 +72,7 @@ const GRPC: [(&str, Role); 11] = [
     ("/inca.v1.Controller/Leave", Role::Submit),
     ("/inca.v1.Operator/Plan", Role::Read),
     ("/inca.v1.Operator/Events", Role::Read),
+    ("/inca.v1.Operator/Submit", Role::Submit),
     ("/inca.v1.Operator/EndJob", Role::Admin),
 ];
 
@@ -85,6 +86,7 @@ fn needed(method: &Method, path: &str) -> Option<Role> {
         _ if path.starts_with("/grpc.health.v1.Health/") => None,
         _ if path.starts_with("/grpc.reflection.") => Some(Role::Read),
         "/v1/plan" if method == Method::POST => Some(Role::Read),
+        "/v1/jobs" if method == Method::POST => Some(Role::Submit),
         "/metrics" if is_read => Some(Role::Read),
         _ if is_read && path.starts_with("/v1/") => Some(Role::Read),
         _ => Some(GRPC.iter().find(|(known, _)| *known == path).map_or(Role::Admin, |(_, role)| *role)),

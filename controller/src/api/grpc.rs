@@ -89,6 +89,13 @@ impl operator_server::Operator for Service {
         Ok(Response::new(api::EndJobResponse { groups }))
     }
 
+    async fn submit(
+        &self,
+        request: tonic::Request<api::SubmitRequest>,
+    ) -> Result<Response<api::SubmitResponse>, Status> {
+        Ok(Response::new(self.0.submit(&caller(&request)?, request.into_inner()).await?))
+    }
+
     async fn plan(
         &self,
         request: tonic::Request<api::PlanRequest>,

@@ -112,8 +112,10 @@ pub struct Group {
     pub chunk_words: u32,
     /// Generation; 0 before the first one.
     pub generation: u32,
-    /// `waiting for ...`, `installing`, `running`, `closed: ...`.
+    /// `submitted: ...`, `waiting for ...`, `queued, place 1 of 2: ...`, `installing`, `running`, `closed: ...`.
     pub state: String,
+    /// Its place among the groups that wait for room in the switches, from 1; 0: it does not.
+    pub queue_position: u32,
     /// Ranks that are here.
     pub joined_ranks: Vec<u32>,
     /// Switches of its trees.
@@ -258,6 +260,27 @@ pub struct SlotShare {
     pub total: u32,
 }
 
+/// A job whose name is to be kept for its ranks.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Submit {
+    /// Its name: 1 to 128 bytes without control characters.
+    pub job: String,
+    /// The name is free again once no rank has been there for so long; 0: a day.
+    pub idle_seconds: u32,
+}
+
+/// A job that was submitted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Submitted {
+    /// Its name, as its ranks may give it.
+    pub job: String,
+    /// What its ranks show when they join. Told this once: the controller keeps a digest.
+    pub job_token: String,
+    /// The name is free again once no rank has been there for so long.
+    pub idle_seconds: u32,
+}
+
 /// What to do with a job that is deleted.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -397,6 +420,7 @@ impl From<api::Job> for Group {
     fn from(job: api::Job) -> Self {
         Self {
             format: format_name(job.format).to_owned(),
+            queue_position: job.queue_position,
             name: job.name,
             group: job.group,
             world_size: job.world_size,
@@ -439,6 +463,13 @@ impl From<api::TreeNode> for TreeNode {
 impl From<&Switch> for Slots {
     fn from(switch: &Switch) -> Self {
         Self { switch_name: switch.name.clone(), used: switch.slots_used, total: switch.slots_total }
+    }
+}
+
+impl From<api::SubmitResponse> for Submitted {
+    fn from(submitted: api::SubmitResponse) -> Self {
+        let api::SubmitResponse { job, job_token, idle_seconds } = submitted;
+        Self { job, job_token, idle_seconds }
     }
 }
 

@@ -17,7 +17,7 @@ use utoipa_swagger_ui::SwaggerUi;
 
 use super::model::{
     After, EndJob, Ended, Event, Group, Health, Host, Info, Link, Plan, PlanRequest, Problem, Slots, Status,
-    Switch, Tree, format_number, trees,
+    Submit, Submitted, Switch, Tree, format_number, trees,
 };
 use super::{ApiError, Caller, Core, page};
 use extract::{Json, Path, Query};
@@ -55,7 +55,7 @@ pub(super) fn router() -> (axum::Router<Core>, utoipa::openapi::OpenApi) {
         .routes(routes!(links))
         .routes(routes!(hosts))
         .routes(routes!(slots))
-        .routes(routes!(jobs))
+        .routes(routes!(jobs, submit))
         .routes(routes!(job, end_job))
         .routes(routes!(all_trees))
         .routes(routes!(plan))
@@ -178,6 +178,22 @@ async fn slots(State(core): State<Core>, Extension(caller): Extension<Caller>) -
 #[utoipa::path(get, path = "/v1/jobs", tag = "jobs", responses((status = OK, body = Vec<Group>)))]
 async fn jobs(State(core): State<Core>, Extension(caller): Extension<Caller>) -> Answer<Vec<Group>> {
     Ok(axum::Json(look(&core, &caller, false).await?.jobs))
+}
+
+/// Keeps a job's name for ranks that show the token in the answer.
+#[utoipa::path(post, path = "/v1/jobs", tag = "jobs", request_body = Submit, responses(
+    (status = CREATED, body = Submitted),
+    (status = BAD_REQUEST, body = Problem, content_type = "application/problem+json"),
+    (status = CONFLICT, description = "The name is in use", body = Problem, content_type = "application/problem+json"),
+    (status = TOO_MANY_REQUESTS, description = "The tenant has too many", body = Problem, content_type = "application/problem+json"),
+))]
+async fn submit(
+    State(core): State<Core>,
+    Extension(caller): Extension<Caller>,
+    Json(Submit { job, idle_seconds }): Json<Submit>,
+) -> Result<(StatusCode, axum::Json<Submitted>), ApiError> {
+    let submitted = core.submit(&caller, api::SubmitRequest { job, idle_seconds }).await?;
+    Ok((StatusCode::CREATED, axum::Json(submitted.into())))
 }
 
 /// The groups of one job.

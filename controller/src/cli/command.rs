@@ -6,11 +6,12 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use inca_p4runtime::northbound as api;
 
+use super::doctor::DoctorArgs;
 use super::events::EventsArgs;
 use super::plan::{PATIENCE, PlanArgs, TopoArgs};
 use super::status::{self, StatusArgs};
 use super::{CliError, Target, doctor, events, plan, print, print_json, show};
-use crate::api::model::{Ended, Slots, Tree, trees};
+use crate::api::model::{Ended, Slots, Submitted, Tree, trees};
 use crate::api::{Role, make_token};
 
 /// Asks an inca controller: switches, links, hosts, jobs and their reduction trees.
@@ -59,6 +60,14 @@ enum Command {
     Plan(PlanArgs),
     /// What happened, and what happens
     Events(EventsArgs),
+    /// Keep a job's name for ranks that show the token which is printed: `inca-agent --job-token`, or INCA_JOB_TOKEN
+    Submit {
+        /// The job
+        job: String,
+        /// The name is free again once no rank has been there for so many seconds [default: a day]
+        #[arg(long, default_value_t = 0, hide_default_value = true, value_name = "SECONDS")]
+        idle: u32,
+    },
     /// End a job: each of its ranks gets an error with the reason
     End {
         /// The job
@@ -73,7 +82,7 @@ enum Command {
     /// Everything at once, or wait for it
     Status(StatusArgs),
     /// Find out what is wrong, and what helps; exits with 1 if anything is
-    Doctor,
+    Doctor(DoctorArgs),
     /// Make a token: it goes to the standard output, its entry for the token file to the standard error
     Token {
         /// Its name, for the audit log
@@ -134,9 +143,10 @@ pub async fn run(cli: Cli) -> Result<(), CliError> {
         Command::Topo(args) => plan::topo(target, &args).await,
         Command::Plan(args) => plan::plan(target, args).await,
         Command::Events(args) => events::events(target, &args).await,
+        Command::Submit { job, idle } => submit(target, job, idle).await,
         Command::End { job, group, reason } => end(target, job, group, reason).await,
         Command::Status(args) => status::run(target, args).await,
-        Command::Doctor => doctor::doctor(target).await,
+        Command::Doctor(args) => doctor::doctor(target, &args).await,
         Command::Token { name, tenant, role } => {
             let (token, entry) = make_token(&name, tenant.as_deref(), role)?;
             eprintln!("{entry}");
@@ -161,6 +171,16 @@ async fn noun<T: serde::Serialize>(
     match target.json {
         true => print_json(&list),
         false => print(&table(&list)),
+    }
+}
+
+async fn submit(target: &Target, job: String, idle_seconds: u32) -> Result<(), CliError> {
+    let mut client = target.connect().await?;
+    let answer = client.operator.submit(api::SubmitRequest { job, idle_seconds }).await;
+    let submitted = Submitted::from(client.taken(answer)?);
+    match target.json {
+        true => print_json(&submitted),
+        false => print(&(submitted.job_token + "\n")),
     }
 }
 

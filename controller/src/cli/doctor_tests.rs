@@ -54,6 +54,7 @@ fn each_ailment_is_found_with_a_remedy() {
         tree: Vec::new(),
         fallback: fallback.into(),
         progress: None,
+        queue_position: 0,
     };
     type Ailment = fn(&mut Status);
     let ailments: [(Ailment, &str); 9] = [

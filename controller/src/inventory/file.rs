@@ -96,6 +96,8 @@ pub(super) struct Limits {
 pub(super) struct Security {
     pub(super) tokens: Option<PathBuf>,
     pub(super) audit: Option<PathBuf>,
+    #[serde(default)]
+    pub(super) submitted_only: bool,
     pub(super) requests_per_second: Option<Spanned<u64>>,
     pub(super) tls: Option<Tls>,
     pub(super) p4runtime: Option<P4Runtime>,

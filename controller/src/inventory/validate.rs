@@ -219,8 +219,9 @@ impl Place<'_> {
             }
         };
         let tls = security.tls.map(|Tls { cert, key, client_ca }| TlsFiles { cert, key, client_ca });
-        let (tokens, audit) = (security.tokens, security.audit);
-        Ok(SecuritySettings { tokens, audit, requests_per_second: rate as u32, tls, p4runtime })
+        let Security { tokens, audit, submitted_only, .. } = security;
+        let requests_per_second = rate as u32;
+        Ok(SecuritySettings { tokens, audit, submitted_only, requests_per_second, tls, p4runtime })
     }
 
     fn listen(&self, address: &Spanned<String>) -> Result<SocketAddr, InventoryError> {

@@ -7,6 +7,7 @@ use std::time::Instant;
 use inca_p4runtime::northbound::{self, join_event::Event as JoinEvent};
 
 use super::change::Goal;
+use super::secret::Digest;
 use super::{Action, GroupName, Job, JobId, Jobs, JoinError, Joining, Member, MemberId, Phase};
 
 /// How a group ended, for ranks that had no stream just then.
@@ -14,7 +15,7 @@ use super::{Action, GroupName, Job, JobId, Jobs, JoinError, Joining, Member, Mem
 pub(super) struct End {
     name: GroupName,
     generations: (u32, u32),
-    told: BTreeMap<u16, (Ipv4Addr, u16, northbound::Closed)>,
+    told: BTreeMap<u16, (Ipv4Addr, u16, Option<Digest>, northbound::Closed)>,
 }
 
 impl End {
@@ -24,7 +25,7 @@ impl End {
     }
 
     pub(super) fn tell_later(&mut self, rank: u16, member: &Member, closed: northbound::Closed) {
-        self.told.insert(rank, (member.address, member.udp_port, closed));
+        self.told.insert(rank, (member.address, member.udp_port, member.token, closed));
     }
 }
 
@@ -51,7 +52,7 @@ impl Jobs {
             (is_open && is_member).then_some((*job_id, job))
         });
         let Some((job_id, job)) = found else {
-            let closed = self.ended(generation, joining).ok_or_else(|| JoinError::NoMember {
+            let closed = self.ended(request, joining).ok_or_else(|| JoinError::NoMember {
                 name: joining.name.clone(),
                 rank: joining.rank,
                 generation,
@@ -59,6 +60,9 @@ impl Jobs {
             return Ok(vec![Action::Tell(id, JoinEvent::Closed(closed)), Action::End(id)]);
         };
         let rank = joining.rank;
+        if !job.members.get(&rank).is_some_and(|member| member.is_shown(&request.member_token)) {
+            return Err(JoinError::MemberToken { name: joining.name.clone(), rank });
+        }
         tracing::info!(name = %job.name, rank, generation, "rank is attached again");
         if let Some(member) = job.members.get_mut(&rank) {
             if member.lost_at.take().is_none() {
@@ -94,12 +98,13 @@ impl Jobs {
         Ok(actions)
     }
 
-    fn ended(&self, generation: u32, joining: &Joining) -> Option<northbound::Closed> {
+    fn ended(&self, request: &northbound::JoinRequest, joining: &Joining) -> Option<northbound::Closed> {
         self.ends.iter().find_map(|end| {
             let (first, last) = end.generations;
-            let (address, udp_port, closed) = end.told.get(&joining.rank)?;
+            let (address, udp_port, token, closed) = end.told.get(&joining.rank)?;
             let is_it = end.name == joining.name
-                && (first..=last).contains(&generation)
+                && (first..=last).contains(&request.attach_generation)
+                && token.is_none_or(|token| token.is_of(&request.member_token))
                 && (*address, *udp_port) == (joining.address, joining.udp_port);
             is_it.then(|| closed.clone())
         })

@@ -87,6 +87,14 @@ pub enum ReportError {
         /// Slots there are.
         expected: usize,
     },
+    /// The token is not that of the rank's membership.
+    #[error("{name}: the member token given is not that of rank {rank}")]
+    Token {
+        /// The group.
+        name: GroupName,
+        /// The rank.
+        rank: u32,
+    },
 }
 
 impl Account {
@@ -113,6 +121,10 @@ impl Agreement {
 }
 
 impl Change {
+    pub(super) fn goal(&self) -> &Goal {
+        &self.goal
+    }
+
     /// Whether a rank has not answered yet.
     fn awaits(&self, rank: u16) -> bool {
         !self.reports.contains_key(&rank) || self.fetching.contains_key(&rank)
@@ -140,6 +152,11 @@ impl Change {
 }
 
 impl Job {
+    /// Whether it does not go on.
+    pub(super) fn is_ending(&self) -> bool {
+        matches!(&self.phase, Phase::Changing(Change { goal: Goal::End { .. }, .. }))
+    }
+
     /// When an attempt needs [`Jobs::tick`].
     pub(super) fn change_timeout(&self, change: &Change, settings: &FailureSettings) -> Option<Instant> {
         let live = self.members.iter().filter(|(_, member)| member.is_here);
@@ -294,7 +311,7 @@ impl Jobs {
         request: &northbound::ReportRequest,
     ) -> Result<Vec<Action>, ReportError> {
         let name = GroupName { job: request.job.clone(), group: request.group.clone() };
-        let (id, rank) = self.taking_part(&name, request.rank, request.attempt)?;
+        let (id, rank) = self.taking_part(&name, request.rank, request.attempt, &request.member_token)?;
         let expected = self.jobs.get(&id).map_or(0, |job| job.places());
         let given = request.finished.len();
         let mut actions = Vec::new();
@@ -317,7 +334,7 @@ impl Jobs {
         request: &northbound::HandOverRequest,
     ) -> Result<Vec<Action>, ReportError> {
         let name = GroupName { job: request.job.clone(), group: request.group.clone() };
-        let (id, rank) = self.taking_part(&name, request.rank, request.attempt)?;
+        let (id, rank) = self.taking_part(&name, request.rank, request.attempt, &request.member_token)?;
         let mut actions = Vec::new();
         let Some(job) = self.jobs.get_mut(&id) else { return Ok(actions) };
         let slots = job.slots_per_tree;
@@ -337,15 +354,25 @@ impl Jobs {
         Ok(actions)
     }
 
-    fn taking_part(&self, name: &GroupName, rank: u32, attempt: u32) -> Result<(JobId, u16), ReportError> {
+    fn taking_part(
+        &self,
+        name: &GroupName,
+        rank: u32,
+        attempt: u32,
+        token: &str,
+    ) -> Result<(JobId, u16), ReportError> {
         let takes_part = |(id, job): (&JobId, &Job)| {
             let rank = u16::try_from(rank).ok()?;
             let Phase::Changing(change) = &job.phase else { return None };
-            let is_here = job.members.get(&rank).is_some_and(|member| member.is_here);
-            (job.name == *name && change.attempt == attempt && is_here).then_some((*id, rank))
+            let member = job.members.get(&rank).filter(|member| member.is_here)?;
+            let is_it = job.name == *name && change.attempt == attempt;
+            is_it.then(|| (*id, rank, member.is_shown(token)))
         };
-        let stale = || ReportError::Stale { name: name.clone(), rank, attempt };
-        self.jobs.iter().find_map(takes_part).ok_or_else(stale)
+        match self.jobs.iter().find_map(takes_part) {
+            Some((id, rank, true)) => Ok((id, rank)),
+            Some((.., false)) => Err(ReportError::Token { name: name.clone(), rank }),
+            None => Err(ReportError::Stale { name: name.clone(), rank, attempt }),
+        }
     }
 
     /// The next step of an attempt, if everything for it is there.
@@ -431,7 +458,7 @@ impl Jobs {
         let why = change.reason.clone();
         job.resume = Some(Agreement { reason: why.clone(), trees, finished, copies: copies.clone() });
         let since = job.unsettled.unwrap_or(now);
-        match self.plan(id, attempt) {
+        match self.plan(id, attempt, true) {
             Ok(nodes) => actions.push(Action::Install { job: id, nodes }),
             Err(error) => {
                 let reason = self.describe(&error);

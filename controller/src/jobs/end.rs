@@ -26,7 +26,8 @@ impl Jobs {
         };
         let meant: Vec<_> = self.jobs.iter().filter(|(_, open)| is_meant(open)).collect();
         let meant: Vec<_> = meant.into_iter().map(|(id, open)| (*id, open.name.clone())).collect();
-        if meant.is_empty() {
+        let withdrawn = group.is_none() && self.withdraw(job);
+        if meant.is_empty() && !withdrawn {
             let group = group.unwrap_or_default().to_owned();
             return Err(LeaveError::NoGroup(GroupName { job: job.to_owned(), group }));
         }
@@ -34,6 +35,7 @@ impl Jobs {
         for (id, _) in &meant {
             self.end(now, *id, reason.to_owned(), Vec::new(), &mut actions);
         }
+        self.serve_queue(now, &mut actions);
         Ok((meant.into_iter().map(|(_, name)| name).collect(), actions))
     }
 
@@ -52,6 +54,8 @@ impl Jobs {
         actions: &mut Vec<Action>,
     ) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.queued = None;
+        self.queue.changed = true;
         tracing::info!(name = %job.name, generation = job.generation, reason, "group is closed");
         self.notes.push(Note::new(&job.name, Happening::GroupClosed, reason.clone()));
         // Each tree has its own word of who is missing.
@@ -96,6 +100,7 @@ impl Jobs {
         let Some(job) = self.jobs.remove(&id) else { return };
         self.closed.push_front(status::job(&job, |device| self.name(device)));
         self.closed.truncate(CLOSED_SHOWN);
+        self.queue.changed = true;
         if let Some(plan) = job.plan {
             plan.give_back(&mut self.pools);
         }

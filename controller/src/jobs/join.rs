@@ -5,10 +5,17 @@ use std::net::Ipv4Addr;
 use inca_p4runtime::northbound;
 use inca_wire::frame::{IPV4_LEN, UDP_LEN};
 use inca_wire::packet::{self, Format, MAX_WORDS, WORD_BYTES};
+use inca_wire::tensor::Dtype;
 use thiserror::Error;
 
+use super::secret::Digest;
+
 /// Longest name of a job or a group.
-const MAX_NAME_LEN: usize = 128;
+pub(super) const MAX_NAME_LEN: usize = 128;
+/// Lengths of a job token: a short one could be guessed.
+const TOKEN_LEN: std::ops::RangeInclusive<usize> = 16..=256;
+/// Longest time in the queue that may be asked for: a week.
+const MAX_QUEUE: u32 = 7 * 24 * 3600;
 
 /// A group of ranks: a job and one of its communicators.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,6 +55,10 @@ pub struct Terms {
     pub shrinks: bool,
     /// Without a tree the hosts become a ring.
     pub ring: bool,
+    /// How many seconds it waits where the switches have no room, 0: without end; `None`: not at all.
+    pub queue: Option<u32>,
+    /// Type of the elements, as far as ranks say.
+    pub dtype: Option<Dtype>,
 }
 
 /// A rank that wants to join.
@@ -65,9 +76,11 @@ pub struct Joining {
     pub udp_port: u16,
     /// Where it awaits its neighbour in a ring; 0: nowhere.
     pub ring_port: u16,
+    /// The job's token, if it shows one.
+    pub(super) job_token: Option<Digest>,
 }
 
-/// Why a rank may not join. Refusals leave the group as it was.
+/// Why a rank may not join. See [`super::Jobs::refused`] for what that means to the ranks that wait.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum JoinError {
     /// A field that no group would take.
@@ -129,6 +142,35 @@ pub enum JoinError {
         /// Groups it may have.
         limit: usize,
     },
+    /// It does not show the token that the job takes.
+    #[error("{name}: rank {rank} may not join: {why}")]
+    JobToken {
+        /// The group.
+        name: GroupName,
+        /// The newcomer.
+        rank: u16,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// It does not show the token of the membership that it wants to take up again.
+    #[error("{name}: the member token given is not that of rank {rank}")]
+    MemberToken {
+        /// The group.
+        name: GroupName,
+        /// The rank.
+        rank: u16,
+    },
+    /// The group could not form, just before.
+    #[error("{name}: could not form: {reason}")]
+    Spoiled {
+        /// The group.
+        name: GroupName,
+        /// What its other ranks were told.
+        reason: String,
+    },
+    /// The system has no random numbers.
+    #[error("no token can be made: the system has no random numbers")]
+    NoRandom,
     /// This controller is not the one to ask.
     #[error("this controller stands by: another one is in charge")]
     Standby,
@@ -197,11 +239,12 @@ impl Joining {
             return Err(field("protocol_version", &request.protocol_version, valid));
         }
         for (what, name, least) in [("job", &request.job, 1), ("group", &request.group, 0)] {
-            if !(least..=MAX_NAME_LEN).contains(&name.len()) || name.chars().any(char::is_control) {
+            if !is_name(name, least) {
                 let valid = format!("must be {least} to {MAX_NAME_LEN} bytes without control characters");
                 return Err(field(what, &format!("{name:?}"), valid));
             }
         }
+        let job_token = token(&request.job_token)?;
         let world = match u16::try_from(request.world_size) {
             Ok(world @ 1..) => world,
             _ => return Err(field("world_size", &request.world_size, format!("must be 1 to {}", u16::MAX))),
@@ -265,8 +308,45 @@ impl Joining {
                 return Err(field("ring_port", &request.ring_port, valid));
             }
         };
-        let terms = Terms { world, format, words, shrinks, ring };
-        Ok(Self { name, rank, terms, address, udp_port, ring_port })
+        let queue = match request.on_full() {
+            northbound::OnFull::Queue if request.queue_seconds <= MAX_QUEUE => Some(request.queue_seconds),
+            northbound::OnFull::Refuse if request.queue_seconds == 0 => None,
+            mode => {
+                let valid = match mode {
+                    northbound::OnFull::Queue => format!("must be 0 (without end) to {MAX_QUEUE}"),
+                    northbound::OnFull::Refuse => "must be 0 without on_full queue".to_owned(),
+                };
+                return Err(field("queue_seconds", &request.queue_seconds, valid));
+            }
+        };
+        let dtype = match request.element_type.as_str() {
+            "" => None,
+            name => Some(name.parse::<Dtype>().map_err(|_| {
+                let given: String = name.chars().take(32).collect();
+                let known = Dtype::ALL.map(Dtype::name).join(", ");
+                field("element_type", &format!("{given:?}"), format!("must be one of {known}"))
+            })?),
+        };
+        let terms = Terms { world, format, words, shrinks, ring, queue, dtype };
+        Ok(Self { name, rank, terms, address, udp_port, ring_port, job_token })
+    }
+}
+
+/// Whether it may name a job or a group.
+pub(super) fn is_name(name: &str, least: usize) -> bool {
+    (least..=MAX_NAME_LEN).contains(&name.len()) && !name.chars().any(char::is_control)
+}
+
+/// The digest of a job token, if one is given. What was given is never repeated.
+pub(super) fn token(given: &str) -> Result<Option<Digest>, JoinError> {
+    match given.len() {
+        0 => Ok(None),
+        length if TOKEN_LEN.contains(&length) => Ok(Some(Digest::of(given))),
+        length => Err(JoinError::Field {
+            field: "job_token",
+            given: format!("{length} bytes long"),
+            valid: format!("must be {} to {}", TOKEN_LEN.start(), TOKEN_LEN.end()),
+        }),
     }
 }
 
@@ -285,8 +365,22 @@ impl Terms {
         } else if self.ring != agreed.ring {
             let word = |ring| if ring { "ring" } else { "error" }.to_owned();
             Some(("fallback", word(self.ring), word(agreed.ring)))
+        } else if self.queue != agreed.queue {
+            Some(("on-full", self.on_full(), agreed.on_full()))
+        } else if let (Some(given), Some(other)) = (self.dtype, agreed.dtype)
+            && given != other
+        {
+            Some(("element type", given.name().to_owned(), other.name().to_owned()))
         } else {
             None
+        }
+    }
+
+    fn on_full(&self) -> String {
+        match self.queue {
+            None => "refuse".to_owned(),
+            Some(0) => "queue".to_owned(),
+            Some(seconds) => format!("queue for {seconds} s"),
         }
     }
 }

@@ -24,6 +24,8 @@ pub enum Happening {
     RankLeft,
     /// A rank is dead.
     RankLost,
+    /// There is no room: the group waits for its turn.
+    GroupQueued,
     /// Trees are being installed.
     GroupInstalling,
     /// A generation begins.
@@ -43,6 +45,7 @@ impl Happening {
             Self::RankJoined => "rank_joined",
             Self::RankLeft => "rank_left",
             Self::RankLost => "rank_lost",
+            Self::GroupQueued => "group_queued",
             Self::GroupInstalling => "group_installing",
             Self::GroupReady => "group_ready",
             Self::GroupWaits => "group_waits",
@@ -57,6 +60,7 @@ impl Happening {
             Self::RankJoined => "rank joined",
             Self::RankLeft => "rank left",
             Self::RankLost => "rank is dead",
+            Self::GroupQueued => "group waits in the queue",
             Self::GroupInstalling => "trees are being installed",
             Self::GroupReady => "group is ready",
             Self::GroupWaits => "group waits",

@@ -156,6 +156,7 @@ fn imagined(
         let job = job.get_or_insert_with(|| Job::new(now, joining.name.clone(), joining.terms));
         let member = Member {
             id: 0,
+            token: None,
             address: joining.address,
             udp_port: joining.udp_port,
             ring_port: 0,

@@ -3,13 +3,16 @@
 //! Remembered is what ranks were told of and what is in the switches for them: groups that run, and that a group is between two
 //! generations. A group that forms is not: its ranks are told at once that the controller has gone.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use super::change::Goal;
+use super::claim::Submission;
 use super::plan::Plan;
+use super::secret::Digest;
 use super::stalled::Stalls;
 use super::{Action, GroupName, Job, JobId, Jobs, Member, Phase, Terms, Work};
 use crate::graph::{DeviceId, Graph};
@@ -27,6 +30,9 @@ pub type Held = (JobId, DeviceId, Vec<Entry>);
 #[serde(deny_unknown_fields)]
 pub struct Records {
     groups: Vec<Record>,
+    /// Jobs that were submitted, by name.
+    #[serde(default)]
+    submitted: BTreeMap<String, SubmissionRecord>,
     next_job: JobId,
     next_tree_id: u16,
     next_generation: u32,
@@ -34,8 +40,20 @@ pub struct Records {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+struct SubmissionRecord {
+    token: Digest,
+    idle_seconds: u32,
+}
+
+// What has a default came with version 2 of the schema.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Record {
     id: JobId,
+    #[serde(default)]
+    token: Option<Digest>,
+    #[serde(default)]
+    queue: Option<u32>,
     job: String,
     group: String,
     world: u16,
@@ -66,6 +84,8 @@ enum Stage {
 #[serde(deny_unknown_fields)]
 struct MemberRecord {
     rank: u16,
+    #[serde(default)]
+    token: Option<Digest>,
     address: Ipv4Addr,
     udp_port: u16,
     ring_port: u16,
@@ -82,6 +102,14 @@ impl Jobs {
     pub fn records(&self) -> Records {
         Records {
             groups: self.jobs.iter().filter_map(|(id, job)| record(*id, job)).collect(),
+            submitted: self
+                .submitted
+                .iter()
+                .map(|(job, submission)| {
+                    let Submission { token, idle_seconds, .. } = *submission;
+                    (job.clone(), SubmissionRecord { token, idle_seconds })
+                })
+                .collect(),
             next_job: self.next_job,
             next_tree_id: self.next_tree_id,
             next_generation: self.next_generation,
@@ -95,6 +123,13 @@ impl Jobs {
         self.next_job = self.next_job.max(records.next_job);
         self.next_tree_id = records.next_tree_id.max(1);
         self.next_generation = self.next_generation.max(records.next_generation);
+        let submitted = records.submitted.into_iter();
+        let idle = Some(now);
+        self.submitted = submitted
+            .map(|(job, SubmissionRecord { token, idle_seconds })| {
+                (job, Submission { token, idle_seconds, idle })
+            })
+            .collect();
         let mut sections = Vec::new();
         let mut actions = Vec::new();
         for record in records.groups {
@@ -139,6 +174,7 @@ fn record(id: JobId, job: &Job) -> Option<Record> {
     };
     let member = |(rank, member): (&u16, &Member)| MemberRecord {
         rank: *rank,
+        token: member.token,
         address: member.address,
         udp_port: member.udp_port,
         ring_port: member.ring_port,
@@ -151,6 +187,8 @@ fn record(id: JobId, job: &Job) -> Option<Record> {
         world: job.terms.world,
         format: job.terms.format as u8,
         words: job.terms.words,
+        token: job.token,
+        queue: job.terms.queue,
         shrinks: job.terms.shrinks,
         may_ring: job.terms.ring,
         generation: job.generation,
@@ -172,15 +210,18 @@ fn restored(now: Instant, record: Record) -> Option<Job> {
         Stage::Running | Stage::Changing => Phase::Running,
     };
     let member = |member: MemberRecord| {
-        let MemberRecord { rank, address, udp_port, ring_port, is_here } = member;
+        let MemberRecord { rank, token, address, udp_port, ring_port, is_here } = member;
         // As if its stream had ended then: it has time to come back.
         let lost_at = is_here.then_some(now + RETURN);
-        (rank, Member { id: 0, address, udp_port, ring_port, is_here, lost_at, account: None })
+        (rank, Member { id: 0, token, address, udp_port, ring_port, is_here, lost_at, account: None })
     };
-    let Record { world, words, shrinks, may_ring: ring, .. } = record;
+    let Record { world, words, shrinks, may_ring: ring, token, queue, .. } = record;
     Some(Job {
         name: GroupName { job: record.job, group: record.group },
-        terms: Terms { world, format, words, shrinks, ring },
+        terms: Terms { world, format, words, shrinks, ring, queue, dtype: None },
+        token,
+        queued: None,
+        is_over: false,
         generation: record.generation,
         assigned: Some(record.assigned),
         phase,

@@ -50,6 +50,18 @@ pub(super) enum PlanError {
         used: u32,
         limit: u32,
     },
+    /// The tenant has as many groups as it may.
+    Groups {
+        tenant: String,
+        open: usize,
+        limit: usize,
+    },
+    /// Others wait for the same.
+    Behind {
+        ahead: usize,
+        /// For what their tenant, which is the group's too, may have.
+        is_own: bool,
+    },
     NoTreeId,
     /// The group has ended meanwhile.
     Gone,
@@ -77,6 +89,12 @@ impl PlanError {
                 "{}: {needed} slots are needed, the tenant {tenant:?} uses {used} there and may use {limit}",
                 name(*device)
             ),
+            Self::Groups { tenant, open, limit } => {
+                format!("the tenant {tenant:?} has {open} groups, and may have {limit} at once")
+            }
+            Self::Behind { ahead, .. } => {
+                format!("{ahead} groups wait in the queue for the same switches or tenant, and come first")
+            }
             Self::NoTreeId => "all tree ids are in use".to_owned(),
             Self::Gone => "the group has ended".to_owned(),
         }

@@ -49,10 +49,9 @@ impl Jobs {
             job.name == name && job.phase == Phase::Running && job.generation == request.generation
         };
         let Some(job) = self.jobs.values_mut().find(running) else { return Vec::new() };
-        let Some(rank) = u16::try_from(request.rank).ok().filter(|rank| job.members.contains_key(rank))
-        else {
-            return Vec::new();
-        };
+        let shows =
+            |rank: &u16| job.members.get(rank).is_some_and(|member| member.is_shown(&request.member_token));
+        let Some(rank) = u16::try_from(request.rank).ok().filter(shows) else { return Vec::new() };
         let missing = request.missing_ranks.iter().filter_map(|rank| u16::try_from(*rank).ok()).collect();
         job.stalls.told.retain(|_, stall| now < stall.at + FRESH);
         if job.stalls.told.is_empty() {
@@ -73,7 +72,7 @@ impl Jobs {
         let detail = format!("for ranks {missing_ranks:?}");
         self.notes.push(Note::new(&job.name, Happening::GroupWaits, detail));
         let members = job.members.values().filter(|member| member.is_here && member.lost_at.is_none());
-        let waiting = northbound::Waiting { missing_ranks, host_unknown: false };
+        let waiting = northbound::Waiting { missing_ranks, ..Default::default() };
         members.map(|member| Action::Tell(member.id, JoinEvent::Waiting(waiting.clone()))).collect()
     }
 }

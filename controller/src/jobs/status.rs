@@ -13,7 +13,15 @@ impl Jobs {
     /// Open groups, then those closed last.
     pub fn status(&self) -> Vec<northbound::Job> {
         let open = self.jobs.values().map(|open| job(open, |device| self.name(device)));
-        open.chain(self.closed.iter().cloned()).collect()
+        let open = self.jobs.iter().zip(open).map(|((id, _), mut shown)| {
+            if let Some((position, of)) = self.place_of(*id) {
+                let reason = self.jobs.get(id).and_then(Job::queue_reason).unwrap_or_default();
+                shown.queue_position = position as u32;
+                shown.state = format!("queued, place {position} of {of}: {reason}");
+            }
+            shown
+        });
+        open.chain(self.awaited()).chain(self.closed.iter().cloned()).collect()
     }
 
     /// Slots in use, and slots there are, of a switch.
@@ -48,6 +56,7 @@ pub(super) fn job(job: &Job, name: impl Fn(DeviceId) -> String) -> northbound::J
         state: state(job),
         fallback: job.ring.clone().unwrap_or_default(),
         progress: None,
+        queue_position: 0,
         joined_ranks: job
             .members
             .iter()

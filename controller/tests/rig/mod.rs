@@ -5,6 +5,8 @@
 
 pub mod http;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -17,7 +19,7 @@ use inca_controller::program;
 use inca_p4runtime::northbound::controller_client::ControllerClient;
 use inca_p4runtime::northbound::{self as api, join_event::Event};
 use inca_p4runtime::{Client, ClientConfig, DecodedEntry, P4Info};
-use inca_switch::ports::{Loss, PortSpec};
+use inca_switch::ports::{Loss, PortSpec, Receive};
 use inca_switch::runtime::{self, SwitchHandle};
 use inca_switch::{SwitchConfig, p4runtime};
 use tokio::sync::oneshot;
@@ -163,7 +165,11 @@ async fn embedded(
     let config = SwitchConfig { device_id, ..SwitchConfig::default() };
     let ports: Vec<_> = ports
         .iter()
-        .map(|(port, interface)| PortSpec { port: *port, interface: (*interface).to_owned() })
+        .map(|(port, interface)| PortSpec {
+            port: *port,
+            interface: (*interface).to_owned(),
+            receive: Receive::default(),
+        })
         .collect();
     let running = runtime::start(config, &ports, &Loss::default(), None).unwrap();
     let (stop, stopped) = oneshot::channel();
@@ -238,11 +244,28 @@ pub fn request(rank: u32) -> api::JoinRequest {
     }
 }
 
+thread_local! {
+    /// Member tokens by rank: each test has a thread of its own.
+    static TOKENS: RefCell<BTreeMap<u32, String>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// What a rank shows as a member, once its assignment was read.
+pub fn member_token(rank: u32) -> String {
+    TOKENS.with_borrow(|tokens| tokens.get(&rank).cloned().unwrap_or_default())
+}
+
 /// Reads a rank's stream up to its assignment.
 pub async fn assignment(stream: &mut tonic::Streaming<api::JoinEvent>) -> api::Assignment {
+    let mut shown = None;
     loop {
         match soon("assignment", stream.message()).await.unwrap().and_then(|event| event.event) {
-            Some(Event::Assignment(assignment)) => return assignment,
+            Some(Event::Assignment(assignment)) => {
+                if let (Some(token), Some(tree)) = (shown, assignment.trees.first()) {
+                    TOKENS.with_borrow_mut(|tokens| tokens.insert(tree.member, token));
+                }
+                return assignment;
+            }
+            Some(Event::Membership(membership)) => shown = Some(membership.token),
             Some(Event::Waiting(_)) => {}
             other => panic!("{other:?}"),
         }
@@ -259,9 +282,14 @@ pub async fn report(
         match soon("stop", stream.message()).await.unwrap().and_then(|event| event.event) {
             Some(Event::Stop(stop)) => {
                 let (job, attempt, finished) = ("test".to_owned(), stop.attempt, vec![0; 16]);
-                let report = api::ReportRequest { job, rank, attempt, finished, ..Default::default() };
+                let member_token = member_token(rank);
+                let report =
+                    api::ReportRequest { job, rank, attempt, finished, member_token, ..Default::default() };
                 client.report(report).await.unwrap();
                 return stop;
+            }
+            Some(Event::Membership(membership)) => {
+                TOKENS.with_borrow_mut(|tokens| tokens.insert(rank, membership.token));
             }
             Some(Event::Waiting(_) | Event::Assignment(_)) => {}
             other => panic!("{other:?}"),

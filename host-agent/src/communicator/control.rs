@@ -7,7 +7,7 @@ mod ring;
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{OnceLock, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use tonic::transport::{Channel, Endpoint as ChannelEndpoint};
 use tonic::{Code, Streaming};
 
 use super::error::{JoinError, LeaveError};
-use super::options::{Fallback, JoinOptions, OnFailure};
+use super::options::{Fallback, JoinOptions, OnFailure, OnFull};
 use crate::protocol::{Account, Closed, EndpointConfig, TreeConfig, Tuning};
 use crate::transport::{self, DataInterface, Engine, OnClosed};
 
@@ -91,7 +91,8 @@ impl Control {
             .spawn(move || {
                 let deadline = Instant::now() + options.timeout;
                 let turn = AtomicUsize::new(0);
-                let session = Session { options, interface, socket, listener, deadline, turn };
+                let token = OnceLock::new();
+                let session = Session { options, interface, socket, listener, deadline, turn, token };
                 runtime.block_on(session.run(report, ended, inbox));
             })
             .map_err(system("starting a thread for the controller's stream"))?;
@@ -124,6 +125,8 @@ struct Session {
     deadline: Instant,
     /// Which of the controllers is asked next.
     turn: AtomicUsize,
+    /// Of this rank's membership, once it is one.
+    token: OnceLock<String>,
 }
 
 impl Session {
@@ -183,7 +186,14 @@ impl Session {
     /// Asks one controller to let this rank in.
     async fn enter(&self) -> Result<(ControllerClient<Line>, SocketAddrV4, Streaming<JoinEvent>), JoinError> {
         let mut client = self.connect().await?;
-        let announce = self.info(&mut client).await?;
+        let announce = match self.info(&mut client).await {
+            Err(error @ JoinError::Version { .. }) => {
+                // Only to be refused, so that the ranks that wait for this one are told why it does not come.
+                let _ = self.within(client.join(self.join_request()?)).await;
+                return Err(error);
+            }
+            announce => announce?,
+        };
         // Early, so that the controller may know the host by the time it is asked for.
         self.announce(&self.announcement(), announce);
         let request = self.join_request()?;
@@ -278,6 +288,15 @@ impl Session {
             Fallback::Error => northbound::Fallback::Error,
             Fallback::Ring => northbound::Fallback::Ring,
         };
+        let (on_full, queue_seconds) = match self.options.on_full {
+            OnFull::Refuse => (northbound::OnFull::Refuse, 0),
+            OnFull::Queue(None) => (northbound::OnFull::Queue, 0),
+            // Not without end.
+            OnFull::Queue(Some(time)) => {
+                let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
+                (northbound::OnFull::Queue, u32::try_from(seconds.max(1)).unwrap_or(u32::MAX))
+            }
+        };
         let awaits = self.listener.as_ref().map(TcpListener::local_addr).transpose();
         let awaits = awaits.map_err(|source| self.system("reading the ring's port", source))?;
         let ring_port = awaits.map_or(0, |address| address.port().into());
@@ -297,7 +316,16 @@ impl Session {
             attach_stopped: false,
             fallback: fallback.into(),
             ring_port,
+            job_token: self.options.job_token.shown(),
+            member_token: self.member_token(),
+            on_full: on_full.into(),
+            queue_seconds,
+            element_type: self.options.dtype.map_or_else(String::new, |dtype| dtype.name().to_owned()),
         })
+    }
+
+    fn member_token(&self) -> String {
+        self.token.get().cloned().unwrap_or_default()
     }
 
     /// Waits for the trees; says what for, and announces this host while the network does not know it.
@@ -309,13 +337,15 @@ impl Session {
     ) -> Result<northbound::Assignment, JoinError> {
         let (job, rank) = (&self.options.job, self.options.rank);
         let mut missing_ranks = Vec::new();
+        let mut queued = String::new();
+        let mut deadline = self.deadline;
         // Until the controller says otherwise.
         let mut host_unknown = true;
         let mut next_log = Instant::now();
         let mut next_announcement = Instant::now() + ANNOUNCE_INTERVAL;
         loop {
             let wake = if host_unknown { next_announcement } else { next_log };
-            let until = self.deadline.min(wake);
+            let until = deadline.min(wake);
             match timeout_at(until, stream.message()).await {
                 Ok(Ok(Some(JoinEvent { event: Some(Event::Assignment(assignment)) }))) => {
                     return Ok(assignment);
@@ -326,6 +356,21 @@ impl Session {
                     }
                     missing_ranks = waiting.missing_ranks;
                     host_unknown = waiting.host_unknown;
+                    let place = match waiting.queue_position {
+                        0 => String::new(),
+                        place => format!("queued at place {place}: {}", waiting.queue_reason),
+                    };
+                    if place != queued {
+                        (queued, next_log) = (place, Instant::now());
+                    }
+                    if waiting.queue_position > 0 {
+                        // The controller has its own limit for that.
+                        deadline = Instant::now() + self.options.timeout;
+                    }
+                }
+                Ok(Ok(Some(JoinEvent { event: Some(Event::Membership(membership)) }))) => {
+                    // The first one counts.
+                    let _ = self.token.set(membership.token);
                 }
                 Ok(Ok(Some(JoinEvent { event: Some(Event::Closed(closed)) }))) => {
                     return Err(JoinError::Closed { job: job.clone(), closed: convert::closed(closed).0 });
@@ -338,7 +383,7 @@ impl Session {
                     return Err(JoinError::Closed { job: job.clone(), closed });
                 }
                 Ok(Err(status)) => return Err(self.refused(status)),
-                Err(_) if Instant::now() >= self.deadline => {
+                Err(_) if Instant::now() >= deadline => {
                     return Err(JoinError::Timeout {
                         job: job.clone(),
                         timeout: self.options.timeout,
@@ -354,7 +399,10 @@ impl Session {
             }
             if Instant::now() >= next_log {
                 next_log = Instant::now() + WAITING_LOG_INTERVAL;
-                tracing::info!(job, rank, "{}", waiting_text(&missing_ranks, host_unknown));
+                match queued.as_str() {
+                    "" => tracing::info!(job, rank, "{}", waiting_text(&missing_ranks, host_unknown)),
+                    queued => tracing::info!(job, rank, "{queued}"),
+                }
             }
         }
     }

@@ -33,6 +33,37 @@ pub enum Fallback {
     Ring,
 }
 
+/// What becomes of a group for which the switches have no room now. All ranks must choose the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnFull {
+    /// It is refused, with the numbers.
+    #[default]
+    Refuse,
+    /// It waits for its turn, for at most this long if a time is given. That time does not count for [`JoinOptions::timeout`].
+    Queue(Option<Duration>),
+}
+
+/// What a job's ranks show. Logs do not hold it.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct JobToken(Option<String>);
+
+impl JobToken {
+    /// A token; an empty one is none.
+    pub fn new(token: impl Into<String>) -> Self {
+        Self(Some(token.into()).filter(|token| !token.is_empty()))
+    }
+
+    pub(super) fn shown(&self) -> String {
+        self.0.clone().unwrap_or_default()
+    }
+}
+
+impl std::fmt::Debug for JobToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "JobToken(...)" } else { "JobToken(none)" })
+    }
+}
+
 /// What to join, and as whom.
 #[derive(Debug, Clone)]
 pub struct JoinOptions {
@@ -60,6 +91,13 @@ pub struct JoinOptions {
     pub on_failure: OnFailure,
     /// What becomes of the group if there is no tree for it; all ranks must agree.
     pub fallback: Fallback,
+    /// What becomes of the group if the switches have no room for it; all ranks must agree.
+    pub on_full: OnFull,
+    /// The job's token: the one that its submission was answered with, or any secret of 16 to 256 bytes that all its ranks have, so that
+    /// nobody else can join it.
+    pub job_token: JobToken,
+    /// Type of the elements to be reduced, if that is known: ranks that say must agree. Set by [`JoinOptions::carry`].
+    pub dtype: Option<Dtype>,
     /// The token and the certificates that the controller wants, if it wants any.
     pub access: Access,
     /// Pacing. The seed is mixed with the rank.
@@ -82,6 +120,9 @@ impl JoinOptions {
             timeout: Duration::from_secs(60),
             on_failure: OnFailure::default(),
             fallback: Fallback::default(),
+            on_full: OnFull::default(),
+            job_token: JobToken::default(),
+            dtype: None,
             access: Access::default(),
             tuning: Tuning::default(),
         }
@@ -97,6 +138,7 @@ impl JoinOptions {
             None => Scheme::default_format(dtype, op)?,
         };
         self.format = Scheme::new(dtype, op, format, self.world_size)?.format();
+        self.dtype = Some(dtype);
         Ok(())
     }
 

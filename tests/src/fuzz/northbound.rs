@@ -1,12 +1,15 @@
 //! Requests of strangers to a controller that has a switch: joins that get trees, joins that don't, leaves, questions.
 
+use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use inca_controller::control::Controller;
 use inca_controller::inventory::Inventory;
 use inca_p4runtime::northbound::controller_client::ControllerClient;
-use inca_p4runtime::northbound::{self, InfoRequest, JoinRequest, LeaveRequest, StatusRequest};
+use inca_p4runtime::northbound::{
+    self, InfoRequest, JoinEvent, JoinRequest, LeaveRequest, StatusRequest, join_event::Event,
+};
 use prost::Message;
 use tokio::runtime::Runtime;
 use tonic::transport::Channel;
@@ -84,12 +87,19 @@ fn run(input: &[u8]) {
 
 async fn converse(mut client: ControllerClient<Channel>, input: &[u8]) {
     let mut streams = Vec::new();
+    // Can't be guessed either: by job, group and rank.
+    let mut tokens: HashMap<(String, String, u32), String> = HashMap::new();
     for (kind, bytes) in parts(input) {
         match kind % KINDS {
             JOIN => {
                 let Ok(request) = JoinRequest::decode(bytes) else { continue };
+                let who = (request.job.clone(), request.group.clone(), request.rank);
                 if let Some(stream) = judge(client.join(request).await) {
                     let mut stream = stream.into_inner();
+                    let told = tokio::time::timeout(Duration::from_millis(5), stream.message()).await;
+                    if let Ok(Ok(Some(JoinEvent { event: Some(Event::Membership(membership)) }))) = told {
+                        tokens.insert(who, membership.token);
+                    }
                     // Enough to let the group come to its trees; a rank that waits is told within a second.
                     let _ = tokio::time::timeout(Duration::from_millis(5), stream.message()).await;
                     streams.push(stream);
@@ -97,7 +107,11 @@ async fn converse(mut client: ControllerClient<Channel>, input: &[u8]) {
             }
             LEAVE => {
                 let Ok(request) = LeaveRequest::decode(bytes) else { continue };
-                let request = with_generation(&mut client, request).await;
+                let mut request = with_generation(&mut client, request).await;
+                if request.member_token.is_empty() {
+                    let who = (request.job.clone(), request.group.clone(), request.rank);
+                    request.member_token = tokens.get(&who).cloned().unwrap_or_default();
+                }
                 judge(client.leave(request).await);
             }
             STATUS => {

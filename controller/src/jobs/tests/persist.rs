@@ -10,6 +10,7 @@ fn next_controller(run: &Run) -> (Run, Vec<(JobId, DeviceId, Vec<Entry>)>) {
     assert_eq!(records, run.jobs.records(), "what is written is read");
     let mut next = Run::new(Graph::default());
     next.now = run.now;
+    next.tokens = run.tokens.clone();
     let (sections, actions) = next.jobs.restore(next.now, records, &run.jobs.graph);
     next.perform(actions);
     (next, sections)

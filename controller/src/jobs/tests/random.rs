@@ -59,6 +59,7 @@ impl World {
                 request.on_failure = i32::from(job == 1);
                 request.host_udp_port += 100 * u32::from(job);
                 if let Ok(id) = self.run.join(&request) {
+                    request.member_token = self.run.token_of(&request.job, request.rank);
                     self.members.push((id, request));
                 }
             }
@@ -73,6 +74,7 @@ impl World {
                     job: request.job,
                     rank: request.rank,
                     generation: generation.unwrap_or(0),
+                    member_token: request.member_token,
                     ..Default::default()
                 };
                 if let Ok(actions) = self.run.jobs.leave(self.run.now, &request) {
@@ -108,6 +110,7 @@ impl World {
                         rank: request.rank,
                         attempt: stop.attempt,
                         finished,
+                        member_token: request.member_token,
                         ..Default::default()
                     };
                     if let Ok(actions) = self.run.jobs.report(self.run.now, &report) {
@@ -166,6 +169,7 @@ impl World {
                     rank: request.rank,
                     attempt: fetch.attempt,
                     chunks: fetch.slots.iter().map(chunk).collect(),
+                    member_token: request.member_token,
                     ..Default::default()
                 };
                 if let Ok(actions) = self.run.jobs.handed_over(self.run.now, &request) {
@@ -243,6 +247,7 @@ proptest! {
             world.run.remove();
         }
         prop_assert!(world.run.jobs.jobs.is_empty(), "{:?}", world.run.jobs.jobs);
+        prop_assert!(world.run.jobs.turns().is_empty());
         prop_assert!(world.run.jobs.by_name.is_empty() && world.run.jobs.by_member.is_empty());
         for device in 1..=3 {
             prop_assert_eq!(world.run.jobs.pools.get(&device), Some(&Pool::new()));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use inca_host_agent::communicator::{Fallback, JoinOptions, OnFailure};
+use inca_host_agent::communicator::{Fallback, JobToken, JoinOptions, OnFailure, OnFull};
 use inca_host_agent::{Dtype, Format, ReduceOp, Scheme, SchemeError};
 
 /// One rank of an inca job: joins through the controller, sums tensors inside the switches.
@@ -117,6 +117,13 @@ pub(crate) struct JoinArgs {
     /// of the hosts over TCP, and say so; the same on all ranks
     #[arg(long, value_enum, default_value_t = FallbackArg::Error)]
     pub(crate) fallback: FallbackArg,
+    /// The job's token: what `inca submit` printed, or a secret of 16 to 256 bytes that all ranks of the job have and nobody else
+    #[arg(long, env = "INCA_JOB_TOKEN", hide_env_values = true, value_name = "TOKEN")]
+    pub(crate) job_token: Option<String>,
+    /// If the switches have no room for the job: wait for its turn, for so many seconds, or as long as it takes; without this it is refused; the
+    /// same on all ranks
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
+    pub(crate) queue: Option<u32>,
     /// What becomes of the group when a rank dies, the same on all ranks
     #[arg(long, value_enum, default_value_t = OnFailureArg::Abort)]
     pub(crate) on_failure: OnFailureArg,
@@ -317,6 +324,12 @@ impl JoinArgs {
         options.interface.clone_from(&self.interface);
         options.timeout = self.join_timeout;
         options.fallback = self.fallback.into();
+        options.job_token = JobToken::new(self.job_token.as_deref().unwrap_or_default());
+        options.on_full = match self.queue {
+            None => OnFull::Refuse,
+            Some(0) => OnFull::Queue(None),
+            Some(seconds) => OnFull::Queue(Some(Duration::from_secs(seconds.into()))),
+        };
         options.on_failure = match self.on_failure {
             OnFailureArg::Abort => OnFailure::Abort,
             OnFailureArg::Shrink => OnFailure::Shrink,

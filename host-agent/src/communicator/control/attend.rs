@@ -99,6 +99,7 @@ impl Member<'_> {
     async fn obey(&mut self, client: &mut ControllerClient<Line>, event: Event) -> ControlFlow<()> {
         let (job, group) = (self.session.options.job.clone(), self.session.options.group.clone());
         let rank = self.session.options.rank;
+        let member_token = self.session.member_token();
         match event {
             Event::Stop(stop) if stop.attempt >= self.attempt => {
                 (self.attempt, self.stopped) = (stop.attempt, true);
@@ -108,14 +109,16 @@ impl Member<'_> {
                     return ControlFlow::Continue(());
                 };
                 let finished = convert::flat(finished);
-                let report = ReportRequest { job, group, rank, attempt: stop.attempt, finished };
+                let report =
+                    ReportRequest { job, group, rank, attempt: stop.attempt, finished, member_token };
                 told("report", timeout(CALL_TIMEOUT, client.report(report)).await);
             }
             Event::Fetch(fetch) if fetch.attempt == self.attempt => {
                 let slots = fetch.slots.iter().map(|index| (index.tree as usize, index.slot)).collect();
                 let chunks = self.driver.kept(slots).await.into_iter().map(convert::northbound_chunk);
                 let chunks = chunks.collect();
-                let request = HandOverRequest { job, group, rank, attempt: fetch.attempt, chunks };
+                let request =
+                    HandOverRequest { job, group, rank, attempt: fetch.attempt, chunks, member_token };
                 told("chunks", timeout(CALL_TIMEOUT, client.hand_over(request)).await);
             }
             Event::Assignment(assignment) if assignment.generation >= self.attempt => {
@@ -157,6 +160,7 @@ impl Member<'_> {
             generation: self.driver.membership().0,
             chunk: stalled.chunk,
             missing_ranks: stalled.missing,
+            member_token: self.session.member_token(),
         };
         told("stall", timeout(CALL_TIMEOUT, client.stalled(request)).await);
     }
@@ -283,6 +287,7 @@ impl Member<'_> {
             missing_ranks: closed.missing_ranks,
             finished: convert::flat(account.finished),
             kept: account.kept.into_iter().map(convert::northbound_chunk).collect(),
+            member_token: self.session.member_token(),
         };
         let result = match client {
             None => Err("it can't be reached".to_owned()),
