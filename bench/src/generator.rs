@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use inca_switch::ports::{PacketSocket, PortSpec, PortStats, RxBatch};
+use inca_switch::ports::{PacketSocket, PortSpec, PortStats, Receive, RxBatch};
 
 use crate::ends::{Ends, Load};
 use crate::socket::wait;
@@ -40,7 +40,10 @@ pub(crate) fn run(load: &Load, interfaces: &[String], warm_up: Duration, time: D
     let sockets = interfaces
         .iter()
         .enumerate()
-        .map(|(port, name)| PacketSocket::open(&PortSpec { port: port as u16, interface: name.clone() }))
+        .map(|(port, name)| {
+            let (port, interface) = (port as u16, name.clone());
+            PacketSocket::open(&PortSpec { port, interface, receive: Receive::Calls })
+        })
         .collect::<Result<Vec<_>, _>>()?;
     let mut ends = Ends::new(load)?;
     let all: Vec<u32> = (0..load.slots).collect();

@@ -17,7 +17,7 @@ use inca_controller::inventory::Inventory;
 use inca_p4runtime::northbound as api;
 use inca_p4runtime::northbound::controller_client::ControllerClient;
 use inca_p4runtime::northbound::join_event::Event;
-use inca_switch::ports::{Loss, PortSpec};
+use inca_switch::ports::{Loss, PortSpec, Receive};
 use inca_switch::runtime::{self, SwitchHandle};
 use inca_switch::{SwitchConfig, p4runtime};
 use inca_wire::address::MacAddr;
@@ -166,7 +166,10 @@ impl Drop for Switch {
 
 async fn switch(device_id: u16, interfaces: Vec<String>) -> Result<(Switch, SocketAddr), Box<dyn Error>> {
     let config = SwitchConfig { device_id: device_id.into(), ..SwitchConfig::default() };
-    let ports: Vec<_> = (1..).zip(interfaces).map(|(port, interface)| PortSpec { port, interface }).collect();
+    let ports: Vec<_> = (1..)
+        .zip(interfaces)
+        .map(|(port, interface)| PortSpec { port, interface, receive: Receive::default() })
+        .collect();
     let running = runtime::start(config, &ports, &Loss::default(), None)?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let stopped = async {

@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::Parser;
 use inca_p4runtime::client::{Client, ClientConfig, Pipeline};
 use inca_switch::SwitchConfig;
-use inca_switch::ports::{Loss, LossRule, PortSpec};
+use inca_switch::ports::{Loss, LossRule, PortSpec, Receive};
 use inca_switch::runtime::Stats;
 
 /// A software switch for programs that p4c compiled for BMv2 (v1model), with a P4Runtime server.
@@ -31,6 +31,10 @@ pub(crate) struct Args {
     /// Where the P4Runtime server listens (gRPC); port 0: any free port
     #[arg(long, default_value = "127.0.0.1:9559", value_name = "ADDR:PORT")]
     pub(crate) p4runtime_addr: SocketAddr,
+
+    /// How frames come in: ring (memory shared with the kernel, 2 to 4 MiB a port) or calls (a system call for each batch)
+    #[arg(long, default_value = "ring", env = "INCA_SWITCH_RECEIVE", value_name = "ring|calls")]
+    receive: Receive,
 
     /// P4Runtime over TLS: this server's certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with = "json")]
@@ -99,6 +103,12 @@ impl Args {
         }
     }
 
+    /// The ports, and how they receive.
+    pub(crate) fn ports(&self) -> Vec<PortSpec> {
+        let receive = self.receive;
+        self.interfaces.iter().map(|spec| PortSpec { receive, ..spec.clone() }).collect()
+    }
+
     pub(crate) fn loss(&self) -> anyhow::Result<Loss> {
         Loss::new(self.loss, &self.loss_port, self.loss_seed).context("--loss")
     }
@@ -139,6 +149,7 @@ pub(crate) fn report(stats: &Stats) {
             tx_lost = s.tx_lost,
             tx_failed = s.tx_failed,
             rx_truncated = s.rx_truncated,
+            rx_dropped = s.rx_dropped,
             "frames"
         );
     }

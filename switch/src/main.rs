@@ -33,7 +33,7 @@ async fn run(args: &cli::Args) -> anyhow::Result<()> {
             Some(Arc::new(program))
         }
     };
-    let running = runtime::start(args.switch_config(), &args.interfaces, &args.loss()?, program)?;
+    let running = runtime::start(args.switch_config(), &args.ports(), &args.loss()?, program)?;
     let handle = running.handle;
     let (address, server) =
         p4runtime::bind_with(handle.clone(), running.events, args.p4runtime_addr, args.tls()?, stopped())

@@ -2,6 +2,7 @@
 
 mod loss;
 mod offload;
+mod ring;
 mod socket;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,30 @@ pub struct PortSpec {
     pub port: u16,
     /// Interface name.
     pub interface: String,
+    /// How frames come in.
+    pub receive: Receive,
+}
+
+/// How frames come from the kernel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Receive {
+    /// In a ring in shared memory, 2 to 4 MiB a port; by calls where the system has none to give.
+    #[default]
+    Ring,
+    /// Read in batches with a system call each.
+    Calls,
+}
+
+impl std::str::FromStr for Receive {
+    type Err = PortError;
+
+    fn from_str(text: &str) -> Result<Self, PortError> {
+        match text {
+            "ring" => Ok(Self::Ring),
+            "calls" => Ok(Self::Calls),
+            _ => Err(PortError::Receive { given: text.to_owned() }),
+        }
+    }
 }
 
 /// Why a port can't be used.
@@ -28,6 +53,12 @@ pub enum PortError {
     /// Not of the form `PORT@INTERFACE`.
     #[error("port {given:?}: expected PORT@INTERFACE with a port from 0 to 510, as in 1@eth1")]
     Form {
+        /// What was given.
+        given: String,
+    },
+    /// No way to receive frames.
+    #[error("receive {given:?}: valid are ring and calls")]
+    Receive {
         /// What was given.
         given: String,
     },
@@ -83,7 +114,7 @@ impl std::str::FromStr for PortSpec {
         if interface.is_empty() {
             return Err(form());
         }
-        Ok(Self { port, interface: interface.to_owned() })
+        Ok(Self { port, interface: interface.to_owned(), receive: Receive::default() })
     }
 }
 
@@ -106,6 +137,8 @@ pub struct PortStats {
     pub tx_failed: u64,
     /// Frames larger than the receive buffer.
     pub rx_truncated: u64,
+    /// Frames that the kernel dropped because the switch took them too late.
+    pub rx_dropped: u64,
 }
 
 /// One port.
@@ -140,6 +173,11 @@ impl Port {
 
     pub(crate) fn fd(&self) -> RawFd {
         self.socket.fd()
+    }
+
+    /// What passed so far.
+    pub(crate) fn stats(&self) -> PortStats {
+        PortStats { rx_dropped: self.socket.dropped(), ..self.stats }
     }
 
     /// Counts a received frame; false if it is to be lost.

@@ -5,14 +5,20 @@ use std::ffi::CString;
 use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::offload::{self, Joined, VNET_HEADER, VnetHeader};
-use super::{PortError, PortSpec, PortStats};
+use super::ring::{self, Content, Ring, Taken};
+use super::{PortError, PortSpec, PortStats, Receive};
 
 /// Frames a system call moves.
 pub(crate) const BATCH: usize = 32;
+/// Slots of a receive ring in one batch.
+const RING_BATCH: usize = 64;
+/// How often reading a frame is tried again after an error that is not the frame's.
+const RETRIES: usize = 8;
 /// Pieces of frames that a system call sends.
 const PARTS: usize = 512;
 /// Room for one frame. Larger than any MTU, since a sender with segmentation offload hands over up to 64 KiB at once.
@@ -29,15 +35,33 @@ pub struct PacketSocket {
     socket: Socket,
     /// False once the kernel refused joined datagrams: those before Linux 6.2 don't know them.
     joins: Cell<bool>,
+    /// Where frames arrive, if not in the socket's queue alone.
+    ring: Option<Arc<Ring>>,
+    /// The ring's slot that the kernel fills next.
+    next: Cell<usize>,
+    /// The last look at the ring found nothing.
+    idle: Cell<bool>,
+    /// Frames that the kernel dropped, as far as it was asked.
+    dropped: Cell<u64>,
 }
 
-/// Buffers that one call fills.
+/// A batch of received frames.
 #[derive(Debug)]
 pub struct RxBatch {
     room: Vec<u8>,
     vnet: [VnetHeader; BATCH],
-    /// Where each frame is, its length, and whether it was cut.
-    frames: Vec<(usize, usize, bool)>,
+    /// Frames in `room`: in which part of it.
+    frames: Vec<Frame>,
+    /// Slots of a ring. Those whose frame is larger stand for the next of `frames`.
+    taken: Option<Taken>,
+}
+
+/// Where a frame is.
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    place: usize,
+    len: usize,
+    cut: bool,
 }
 
 impl Default for RxBatch {
@@ -46,6 +70,7 @@ impl Default for RxBatch {
             room: vec![0; BATCH * FRAME_ROOM],
             vnet: [[0; VNET_HEADER]; BATCH],
             frames: Vec::with_capacity(BATCH),
+            taken: None,
         }
     }
 }
@@ -54,14 +79,39 @@ impl RxBatch {
     /// Empties the batch into `each`: every frame of the last call, and whether it was cut. What came as one frame by segmentation
     /// offload comes apart here.
     pub fn drain(&mut self, mut each: impl FnMut(&[u8], bool)) {
-        for (place, len, cut) in self.frames.drain(..) {
-            let frame = &mut self.room[place * FRAME_ROOM..][..len];
-            if cut { each(frame, true) } else { offload::split(&self.vnet[place], frame, |f| each(f, false)) }
-        }
+        let Self { room, vnet, frames, taken } = self;
+        let mut frames = frames.drain(..);
+        let mut read = |Frame { place, len, cut }: Frame, each: &mut _| {
+            hand(&vnet[place], &mut room[place * FRAME_ROOM..][..len], cut, each);
+        };
+        let Some(mut taken) = taken.take() else {
+            return frames.for_each(|frame| read(frame, &mut each));
+        };
+        while taken.next(|content| match content {
+            Content::Frame(vnet, frame) => hand(vnet, frame, false, &mut each),
+            Content::Cut(frame) => each(frame, true),
+            Content::Queued => {
+                if let Some(frame) = frames.next() {
+                    read(frame, &mut each);
+                }
+            }
+            Content::Own { queued } => drop(queued.then(|| frames.next())),
+        }) {}
+    }
+
+    /// Forgets what it holds; slots of a ring go back to the kernel.
+    fn clear(&mut self) {
+        self.frames.clear();
+        self.taken = None;
     }
 }
 
-fn set_option<T>(socket: &Socket, level: i32, option: i32, value: &T) -> io::Result<()> {
+/// Calls `each` with what came as this frame.
+fn hand(vnet: &VnetHeader, frame: &mut [u8], cut: bool, each: &mut impl FnMut(&[u8], bool)) {
+    if cut { each(frame, true) } else { offload::split(vnet, frame, |f| each(f, false)) }
+}
+
+pub(super) fn set_option<T>(socket: &Socket, level: i32, option: i32, value: &T) -> io::Result<()> {
     // SAFETY: `value` lives through the call and its size is given.
     let result = unsafe {
         libc::setsockopt(
@@ -112,6 +162,16 @@ impl PacketSocket {
         }
         set_option(&socket, libc::SOL_PACKET, PACKET_VNET_HDR, &1i32)
             .map_err(fail("asking for segmentation offload (PACKET_VNET_HDR)"))?;
+        let ring = match spec.receive {
+            Receive::Calls => None,
+            Receive::Ring => ring::mtu(&socket, &name).and_then(|mtu| Ring::make(&socket, mtu)).map_or_else(
+                |error| {
+                    tracing::warn!(port = spec.port, interface = spec.interface, %error, "no receive ring: frames are read by calls");
+                    None
+                },
+                |ring| Some(Arc::new(ring)),
+            ),
+        };
         let membership = libc::packet_mreq {
             mr_ifindex: index as i32,
             mr_type: libc::PACKET_MR_PROMISC as u16,
@@ -136,7 +196,14 @@ impl PacketSocket {
         if bound != 0 {
             return Err(fail("binding")(io::Error::last_os_error()));
         }
-        Ok(Self { socket, joins: Cell::new(true) })
+        Ok(Self {
+            socket,
+            joins: Cell::new(true),
+            ring,
+            next: Cell::new(0),
+            idle: Cell::new(true),
+            dropped: Cell::new(0),
+        })
     }
 
     /// For waiting on it.
@@ -144,12 +211,75 @@ impl PacketSocket {
         self.socket.as_raw_fd()
     }
 
+    /// Whether frames arrive in a receive ring.
+    pub fn has_ring(&self) -> bool {
+        self.ring.is_some()
+    }
+
+    /// Frames that the kernel dropped because they were taken too late, since the socket was opened.
+    pub fn dropped(&self) -> u64 {
+        let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        let mut size = size_of::<libc::tpacket_stats>() as libc::socklen_t;
+        // SAFETY: both live through the call, and the size is that of the structure. Asking sets the kernel's counters to 0.
+        let result = unsafe {
+            libc::getsockopt(
+                self.fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                (&raw mut stats).cast(),
+                &raw mut size,
+            )
+        };
+        if result == 0 {
+            self.dropped.set(self.dropped.get() + u64::from(stats.tp_drops));
+        }
+        self.dropped.get()
+    }
+
     /// Reads up to a batch of frames. Returns how many messages came; own frames are left out of the batch.
     ///
     /// # Errors
     /// Nothing is there ([`io::ErrorKind::WouldBlock`]), or the link is down.
     pub fn receive(&self, batch: &mut RxBatch) -> io::Result<usize> {
-        batch.frames.clear();
+        batch.clear();
+        match &self.ring {
+            Some(ring) => self.take(ring, batch),
+            None => self.read(batch, BATCH),
+        }
+    }
+
+    /// Takes what is in the ring, and from the socket's queue what belongs to it.
+    fn take(&self, ring: &Arc<Ring>, batch: &mut RxBatch) -> io::Result<usize> {
+        let Some(taken) = ring.take(self.next.get(), RING_BATCH, BATCH) else {
+            // Nothing again: an error may be what there is to read. It would fail the next frame that is sent.
+            if self.idle.replace(true)
+                && let Some(error) = self.socket.take_error()?
+            {
+                return Err(error);
+            }
+            return Err(io::ErrorKind::WouldBlock.into());
+        };
+        self.idle.set(false);
+        let slots = taken.len();
+        self.next.set((self.next.get() + slots) % ring.slots());
+        let mut retries = RETRIES;
+        while batch.frames.len() < taken.queued {
+            let have = batch.frames.len();
+            match self.read(batch, taken.queued - have) {
+                Ok(_) => {}
+                // An error of the link comes once, before the frame.
+                Err(e) if retries > 0 && e.raw_os_error() != Some(libc::EINVAL) => retries -= 1,
+                // The kernel could not describe this one's segments: it is gone.
+                Err(_) => batch.frames.push(Frame { place: have, len: 0, cut: true }),
+            }
+        }
+        batch.taken = Some(taken);
+        Ok(slots)
+    }
+
+    /// Reads up to `most` frames from the socket's queue, behind those that the batch has. Returns how many messages came.
+    fn read(&self, batch: &mut RxBatch, most: usize) -> io::Result<usize> {
+        let first = batch.frames.len();
         // SAFETY: all-zero is a valid value of these plain structures.
         let (mut messages, mut addresses) = unsafe {
             (
@@ -158,7 +288,7 @@ impl PacketSocket {
             )
         };
         let mut parts = [[libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; 2]; BATCH];
-        let rooms = batch.room.chunks_exact_mut(FRAME_ROOM).zip(&mut batch.vnet);
+        let rooms = batch.room.chunks_exact_mut(FRAME_ROOM).zip(&mut batch.vnet).skip(first).take(most);
         for (((message, address), parts), (room, vnet)) in
             messages.iter_mut().zip(&mut addresses).zip(&mut parts).zip(rooms)
         {
@@ -177,7 +307,7 @@ impl PacketSocket {
             libc::recvmmsg(
                 self.fd(),
                 messages.as_mut_ptr(),
-                BATCH as u32,
+                most.min(BATCH - first) as u32,
                 libc::MSG_DONTWAIT | libc::MSG_TRUNC,
                 std::ptr::null_mut(),
             )
@@ -189,7 +319,8 @@ impl PacketSocket {
         for i in 0..got {
             if addresses[i].sll_pkttype != libc::PACKET_OUTGOING {
                 let len = (messages[i].msg_len as usize).saturating_sub(VNET_HEADER);
-                batch.frames.push((i, len.min(FRAME_ROOM), len > FRAME_ROOM));
+                let (len, cut) = (len.min(FRAME_ROOM), len > FRAME_ROOM);
+                batch.frames.push(Frame { place: first + i, len, cut });
             }
         }
         Ok(got)
@@ -198,7 +329,7 @@ impl PacketSocket {
     /// Sends frames. Returns how many are done with: sent, or refused for good (and counted). The rest should be tried
     /// again when the socket is writable.
     pub fn send(&self, frames: &[&[u8]], stats: &mut PortStats) -> usize {
-        let mut done = 0;
+        let (mut done, mut retried) = (0, false);
         while done < frames.len() {
             match self.send_batch(&frames[done..]) {
                 Ok(0) => break,
@@ -213,6 +344,8 @@ impl PacketSocket {
                 {
                     break;
                 }
+                // That may have been told late: the link can be up again.
+                Err(e) if e.raw_os_error() == Some(libc::ENETDOWN) && !retried => retried = true,
                 Err(e) => {
                     let joined = self.joined(&frames[done..]).frames;
                     if joined > 1 && e.raw_os_error() == Some(libc::EINVAL) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{Event, Running, RuntimeError, StartError, start};
 use crate::control::Replica;
-use crate::ports::{Loss, PacketSocket, PortError, PortSpec, PortStats, RxBatch};
+use crate::ports::{Loss, PacketSocket, PortError, PortSpec, PortStats, Receive, RxBatch};
 use crate::program::Program;
 use crate::switch::SwitchConfig;
 
@@ -44,6 +44,11 @@ fn ip(args: &str) {
     assert!(status.success(), "ip {args}");
 }
 
+fn link(name: &str) -> String {
+    let shown = Command::new("ip").args(["-o", "link", "show", name]).output().expect("the command ip");
+    String::from_utf8_lossy(&shown.stdout).into_owned()
+}
+
 /// Switch ports with a host's end of the wire each.
 fn wires(ports: &[u16]) -> (Vec<PortSpec>, Vec<PacketSocket>) {
     let mut specs = Vec::new();
@@ -55,7 +60,12 @@ fn wires(ports: &[u16]) -> (Vec<PortSpec>, Vec<PacketSocket>) {
             let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{end}/disable_ipv6"), "1");
             ip(&format!("link set {end} mtu 9500 up"));
         }
-        let spec = |name: String| PortSpec { port: *port, interface: name };
+        // The end that was up first may send when the kernel has noticed that the other one is.
+        let deadline = Instant::now() + PATIENCE;
+        while link(&format!("s{port}")).contains("qdisc noop ") {
+            assert!(Instant::now() < deadline, "s{port} does not come up");
+        }
+        let spec = |name: String| PortSpec { port: *port, interface: name, receive: Receive::default() };
         specs.push(spec(format!("s{port}")));
         hosts.push(PacketSocket::open(&spec(format!("h{port}"))).unwrap());
     }

@@ -180,7 +180,7 @@ impl Worker {
 
     fn stats(&self) -> Stats {
         Stats {
-            ports: self.ports.iter().map(|p| (p.number, p.stats)).collect(),
+            ports: self.ports.iter().map(|p| (p.number, p.stats())).collect(),
             events_dropped: self.tx.events_dropped,
             unknown_port: self.tx.unknown_port,
             no_program: self.no_program,
