@@ -1,7 +1,14 @@
-//! `inca doctor`: what the controller sees that is not as it should be, each with a remedy.
+//! `inca doctor`: what is not as it should be, each with a remedy.
+//!
+//! Three looks: at what the controller sees, always; at the switches themselves, by P4Runtime (`--switches`); from a host at its
+//! interface and at the paths to other hosts (`--interface`, `--host`).
+
+mod host;
+mod switches;
 
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use serde::Serialize;
 
 use super::plan::PATIENCE;
@@ -15,18 +22,46 @@ const CLOCK: Duration = Duration::from_secs(1);
 /// Slots of a switch in use above which new jobs may find no room, in percent.
 const FULL: u32 = 90;
 
+/// Options of `inca doctor`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  inca doctor                                        what the controller sees
+  inca doctor --switches                             and what each switch says, where its P4Runtime is reached from here
+  inca doctor --local --interface eth1 --host all    on a host, also without a controller: offloads, reachability, MTU of each path")]
+pub(super) struct DoctorArgs {
+    /// Ask each switch at its P4Runtime address (in clear text): does it answer, and is its program the one of this version
+    #[arg(long, conflicts_with = "local")]
+    switches: bool,
+    /// A data-plane interface of this machine: are offloads and IPv6 off; may be repeated
+    #[arg(long = "interface", value_name = "NAME")]
+    interfaces: Vec<String>,
+    /// Hosts by their data-plane addresses, separated by commas or repeated: are they reached, with packets of which size; `all`
+    /// are those that the controller knows
+    #[arg(long = "host", value_name = "ADDRESS", value_delimiter = ',')]
+    hosts: Vec<String>,
+    /// Look at this machine alone, without a controller
+    #[arg(long)]
+    local: bool,
+}
+
 /// Something that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     what: String,
-    remedy: &'static str,
+    remedy: String,
+}
+
+impl Finding {
+    fn new(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { what: what.into(), remedy: remedy.into() }
+    }
 }
 
 /// Event counters that should stay at 0, and what moves them.
 const COUNTERS: [(&str, &str); 3] = [
     (
         "drop_bad_length",
-        "MTUs differ along a path, or offloads are on: ethtool -K IF tso off gso off gro off lro off tx off rx off sg off",
+        "MTUs differ along a path (inca doctor --host all, on a host), or offloads are on: ethtool -K IF tso off gso off gro off lro off tx off rx off sg off",
     ),
     ("drop_bad_version", "an agent of another version sends: install the same version everywhere"),
     (
@@ -36,17 +71,42 @@ const COUNTERS: [(&str, &str); 3] = [
 ];
 
 /// Prints findings; their number is the error.
-pub(super) async fn doctor(target: &Target) -> Result<(), CliError> {
-    let asked = now_ms();
-    let status = status::look(target, true, Instant::now() + PATIENCE).await?;
-    let findings = examine(&status, (asked, now_ms()));
+pub(super) async fn doctor(target: &Target, args: &DoctorArgs) -> Result<(), CliError> {
+    let (mut findings, mut looked) = (Vec::new(), Vec::new());
+    let mut hosts = args.hosts.clone();
+    if !args.local {
+        let asked = now_ms();
+        let status = status::look(target, true, Instant::now() + PATIENCE).await?;
+        findings.extend(examine(&status, (asked, now_ms())));
+        let (switches, known) = (status.switches.len(), status.hosts.len());
+        looked.push(format!("{switches} switches, {known} hosts, {} links", links(&status)));
+        if args.switches {
+            findings.extend(switches::examine(&status.switches).await?);
+            looked.push(format!("P4Runtime and program of {switches} switches"));
+        }
+        if hosts.iter().any(|host| host == "all") {
+            hosts = status.hosts.into_iter().map(|host| host.address).collect();
+        }
+    }
+    if hosts.iter().any(|host| host == "all") {
+        return Err(CliError::Option(
+            "--host all takes a controller that knows them: leave --local out".into(),
+        ));
+    }
+    let is_host = args.local || !args.interfaces.is_empty() || !hosts.is_empty();
+    if is_host {
+        let interfaces = args.interfaces.clone();
+        let examined = tokio::task::spawn_blocking(move || host::examine(&interfaces, &hosts)).await;
+        let (found, seen) = examined.map_err(std::io::Error::other)??;
+        findings.extend(found);
+        looked.extend(seen);
+    }
     if target.json {
         print_json(&findings)?;
     } else if findings.is_empty() {
-        let (switches, hosts) = (status.switches.len(), status.hosts.len());
-        print(&format!("{switches} switches, {hosts} hosts, {} links: nothing is wrong\n", links(&status)))?;
+        print(&format!("{}: nothing is wrong\n", looked.join("; ")))?;
     } else {
-        let rows = findings.iter().map(|finding| vec![finding.what.clone(), finding.remedy.to_owned()]);
+        let rows = findings.iter().map(|finding| vec![finding.what.clone(), finding.remedy.clone()]);
         print(&table(&["FINDING", "REMEDY"], rows))?;
     }
     if findings.is_empty() { Ok(()) } else { Err(CliError::Findings(findings.len())) }
@@ -59,7 +119,7 @@ fn links(status: &Status) -> usize {
 /// What is wrong. `asked`: this machine's clock before and after the answer, in milliseconds since 1970.
 fn examine(status: &Status, asked: (u64, u64)) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut find = |what: String, remedy| findings.push(Finding { what, remedy });
+    let mut find = |what: String, remedy: &str| findings.push(Finding::new(what, remedy));
     if !status.in_charge {
         find("this controller stands by".to_owned(), "ask the one that is in charge, or stop that one");
     }
