@@ -612,7 +612,8 @@ impl Owner {
                 }
                 jobs::Action::Install { job, nodes } => {
                     let name = self.jobs.name_of(job).map(ToString::to_string).unwrap_or_default();
-                    let group = tracing::info_span!("group", name, id = job);
+                    // `name` is what JSON calls the span itself.
+                    let group = tracing::info_span!("group", job = name, id = job);
                     let span = tracing::info_span!(parent: &group, "install", switches = nodes.len());
                     let nodes = nodes.into_iter().filter_map(|(device, entries)| {
                         Some((self.switches.get(&device)?.handle.clone(), entries))
