@@ -12,7 +12,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-bench build p4 test test-unit test-property test-golden test-diff test-net test-loss test-numbers stf lint fmt demo train-formats train-ddp perf \
-        check up doctor conformance experiment python bench soak bench-codec bench-collectives bench-loss bench-recovery bench-controller bench-dataplane fuzz clean
+        check up doctor wireshark conformance experiment python bench soak bench-codec bench-collectives bench-loss bench-recovery bench-controller bench-dataplane fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -129,6 +129,9 @@ bench-loss: build ## goodput at 0 and at 10 % loss on every link, on both switch
 
 bench-recovery: build ## time to notice and to go on after failures of ranks, switches and links, on both switches
 	@$(INCANET) recovery $(ARGS)
+
+wireshark: ## install the dissector of our packets for this user's Wireshark and tshark
+	@mkdir -p ~/.local/lib/wireshark/plugins && cp -v wireshark/inca.lua ~/.local/lib/wireshark/plugins/
 
 conformance: ## holds host agent and switches to the vectors in tests/conformance (--help)
 	@cargo run -q -p inca-tests --bin conformance -- $(ARGS)

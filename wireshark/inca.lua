@@ -136,7 +136,8 @@ function inca.dissector(buffer, pinfo, root)
 
   local carries = flags == 0 and (opcode == CONTRIBUTION or opcode == PARTIAL or opcode == RESULT)
   if carries ~= (words > 0) then words_item:add_proto_expert_info(e.words) end
-  if words > MOST_WORDS or buffer:len() ~= HEADER + words * WORD then words_item:add_proto_expert_info(e.length) end
+  -- A capture may hold the beginning alone.
+  if words > MOST_WORDS or buffer:reported_len() ~= HEADER + words * WORD then words_item:add_proto_expert_info(e.length) end
   if flags ~= 0 and opcode ~= PROBE_REPLY then flag_tree:add_proto_expert_info(e.flagged) end
   for index = 0, words - 1 do
     local from = HEADER + index * WORD

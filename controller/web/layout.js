@@ -194,7 +194,8 @@ function spread(x, y, size) {
   }
   nearest.sort((a, b) => a - b);
   const typical = nearest[Math.floor(count / 2)];
-  const stretch = Number.isFinite(typical) ? 0.9 / Math.max(typical, 1e-6) : 1;
+  // All have room, unless a few are much nearer to each other than most.
+  const stretch = Number.isFinite(typical) ? Math.min(1.02 / Math.max(nearest[0], 1e-6), 1.3 / Math.max(typical, 1e-6)) : 1;
   for (let i = 0; i < count; i += 1) [x[i], y[i]] = [x[i] * stretch, y[i] * stretch];
   for (let round = 0; round < ROUNDS; round += 1) {
     let pushed = false;

@@ -231,6 +231,7 @@ export class NetworkMap {
     const busy = cables.map((cable) => ({ cable, ...both(cable) })).filter(({ out, back }) => out + back > 0);
     const labelled = this.size.compact || busy.length > LABELLED ? [] : busy;
     const placed = [];
+    const chips = [...this.#at.values()];
     this.rates.draw(labelled.map((one) => ({ key: one.cable.key, ...one })), (node, { cable, out, back }) => {
       const line = this.#line(cable.a, cable.b, lanes.get(cable.key));
       if (!line) return;
@@ -239,11 +240,17 @@ export class NetworkMap {
         const part = line.y1 > line.y2 ? share : 1 - share;
         return { x: line.x1 + (line.x2 - line.x1) * part, y: line.y1 + (line.y2 - line.y1) * part };
       };
-      const free = ({ x, y }) => placed.every((other) => Math.abs(other.x - x) > 66 || Math.abs(other.y - y) > 14);
-      const at = [0.32, 0.42, 0.52, 0.62, 0.25].map(along).find(free) ?? along(0.32);
-      placed.push(at);
-      update(node, { x: at.x.toFixed(1), y: at.y.toFixed(1) });
-      write(node, bits(Math.max(out, back)));
+      const { width, height } = this.size.chip;
+      const free = ({ x, y }) =>
+        placed.every((other) => Math.abs(other.x - x) > 66 || Math.abs(other.y - y) > 14)
+        && !chips.some((chip) => Math.abs(chip.x - x) < width / 2 + 30 && Math.abs(chip.y - y) < height / 2 + 7);
+      const at = [0.32, 0.42, 0.52, 0.62, 0.25].map(along).find(free);
+      if (at) {
+        placed.push(at);
+        update(node, { x: at.x.toFixed(1), y: at.y.toFixed(1) });
+      }
+      // Where there is no room for it, it is in the table.
+      write(node, at ? bits(Math.max(out, back)) : "");
     });
   }
 

@@ -35,6 +35,8 @@ PYTHON_MODULES = {
 OPTIONAL_PROGRAMS = {
     "simple_switch_grpc": "BMv2: without it only the embedded switch runs",
     "p4c-bm2-ss": "p4c: without it p4/ can't be recompiled",
+    "chromium": "apt-get install chromium: without it the controller's page is not tested",
+    "tshark": "apt-get install tshark: without it the Wireshark dissector is not tested",
 }
 
 
@@ -119,9 +121,20 @@ def interface_findings(interface: str) -> list[Finding]:
     return findings
 
 
+def p4_finding() -> Finding:
+    """Whether p4/compiled/ was made from the sources beside it: their hash is kept with it."""
+    script = Path(__file__).resolve().parents[2] / "p4" / "build.py"
+    # Without a PATH no compiler is found, and hashes are compared alone.
+    done = subprocess.run(
+        [sys.executable, str(script), "--check"], capture_output=True, text=True, check=False, env={"PATH": "/nowhere"}
+    )
+    lines = (done.stdout + done.stderr).strip().splitlines() or [f"exit code {done.returncode}"]
+    return Finding("p4/compiled", OK if done.returncode == 0 else MISSING, lines[-1])
+
+
 def program_findings() -> list[Finding]:
     """What is installed."""
-    findings = []
+    findings = [p4_finding()]
     for program, package in PROGRAMS.items():
         path = find_program(program)
         findings.append(Finding(program, OK if path else MISSING, path or f"apt-get install {package}"))

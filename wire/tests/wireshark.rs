@@ -154,17 +154,18 @@ fn frame(port: u16, payload: &[u8]) -> Vec<u8> {
     frame.emit(payload).unwrap()
 }
 
-/// A classic pcap of these frames, a millisecond apart.
-fn pcap(name: &str, frames: &[Vec<u8>]) -> PathBuf {
+/// A classic pcap of the first bytes of these frames, a millisecond apart.
+fn pcap(name: &str, frames: &[Vec<u8>], captured: usize) -> PathBuf {
     let mut file = Vec::new();
     for field in [0xA1B2_C3D4, 0x0004_0002_u32, 0, 0, 65_535, 1] {
         file.extend(field.to_le_bytes());
     }
     for (number, frame) in (0_u32..).zip(frames) {
-        for field in [1_700_000_000, number * 1000, frame.len() as u32, frame.len() as u32] {
+        let kept = &frame[..captured.min(frame.len())];
+        for field in [1_700_000_000, number * 1000, kept.len() as u32, frame.len() as u32] {
             file.extend(field.to_le_bytes());
         }
-        file.extend(frame);
+        file.extend(kept);
     }
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&path, file).unwrap();
@@ -196,7 +197,7 @@ fn every_field_is_dissected_as_it_was_encoded() {
     for field in FIELDS {
         arguments.extend(["-e", field]);
     }
-    let Some(lines) = tshark(&pcap("every-field.pcap", &frames), &arguments) else { return };
+    let Some(lines) = tshark(&pcap("every-field.pcap", &frames, 65_535), &arguments) else { return };
     assert_eq!(lines.len(), packets.len());
     for (number, (line, sent)) in (1..).zip(lines.iter().zip(&packets)) {
         let found: Vec<&str> = line.split('\t').collect();
@@ -228,7 +229,7 @@ fn what_is_wrong_is_pointed_out_and_other_traffic_is_left_alone() {
     ];
     let arguments =
         ["-T", "fields", "-e", "_ws.col.Protocol", "-e", "_ws.expert.message", "-E", "occurrence=a"];
-    let Some(lines) = tshark(&pcap("wrong.pcap", &frames), &arguments) else { return };
+    let Some(lines) = tshark(&pcap("wrong.pcap", &frames, 65_535), &arguments) else { return };
     let wanted =
         ["length does not agree", "Another version", "Partials have plane", "Words just where", "", "", ""];
     for (number, (line, wanted)) in (1..).zip(lines.iter().zip(wanted)) {
@@ -237,4 +238,15 @@ fn what_is_wrong_is_pointed_out_and_other_traffic_is_left_alone() {
         assert!(line.contains(wanted), "frame {number}: {line}");
     }
     assert_eq!(lines.len(), frames.len());
+}
+
+#[test]
+fn a_capture_of_the_first_bytes_is_no_wrong_length() {
+    let header = Header { words: 2, slot: 77, ..Header::new(Opcode::Contribution, Format::I32, 1, 1) };
+    let whole = [&header.to_bytes()[..], &[0; 2 * WORD_BYTES]].concat();
+    let frames = [frame(UDP_PORT, &whole), frame(40_123, &whole)];
+    let arguments =
+        ["-T", "fields", "-e", "inca.slot", "-e", "inca.words", "-e", "inca.word", "-e", "inca.length"];
+    let Some(lines) = tshark(&pcap("short.pcap", &frames, 128), &arguments) else { return };
+    assert_eq!(lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>(), ["77\t2"; 2]);
 }

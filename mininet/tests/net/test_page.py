@@ -123,6 +123,13 @@ def test_page_shows_network_trees_slots_and_events(start: Start, browser: Browse
     browser.key("Escape")
     browser.until("document.getElementById('detail').hidden")
 
+    # Live: a cable that no tree uses goes.
+    assert browser.evaluate("document.querySelectorAll('#links tbody tr').length") == 4
+    emulation.cut_link("spine2", "leaf1", True)
+    browser.until("document.querySelector('#events [data-kind=link_down]') !== null")
+    browser.until("document.querySelectorAll('#map .cables line').length === 7")
+    browser.until("document.querySelectorAll('#links tbody tr').length === 3")
+
     # By the stream of events and without a reload: the job ends.
     api("v1/jobs/training?reason=enough", "DELETE")
     browser.until("document.querySelector('#events [data-kind=group_closed] .words')?.textContent.includes('enough')")
