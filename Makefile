@@ -12,7 +12,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-bench build p4 test test-unit test-property test-golden test-diff test-net test-loss test-numbers stf lint fmt demo train-formats train-ddp perf \
-        check up doctor wireshark conformance experiment python bench soak bench-codec bench-collectives bench-loss bench-recovery bench-controller bench-dataplane fuzz clean
+        check up doctor wireshark conformance experiment python bench soak bench-codec bench-collectives bench-loss bench-recovery bench-jobs bench-controller bench-dataplane fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -143,7 +143,10 @@ python: $(MATURIN) ## build the Python package's wheel into target/wheels (pip i
 bench-codec: ## speed of the codec beside memcpy (--help, --json)
 	@cargo bench -q -p inca-wire --bench codec -- $(ARGS)
 
-bench-controller: ## time to find 20 switches and 64 hosts, and to install the trees of 8 jobs (root)
+bench-jobs: build ## eight jobs at once over the same switches: every element right, throughput shared evenly
+	@$(INCANET) jobs $(ARGS)
+
+bench-controller: ## time to find 20 switches and 64 hosts and to install 8 jobs' trees; memory with 200 switches, 2,000 hosts (root)
 	@cargo bench -q -p inca-controller --bench controller -- $(ARGS)
 
 bench-dataplane: ## measure the P4 program's packet rates (see bench/)

@@ -1,5 +1,6 @@
 //! How fast the controller finds a fabric and installs trees: 20 embedded switches in this process (16 leaves, 4 spines), 64 hosts, 8 jobs
-//! of 8 ranks. The cables are virtual Ethernet in a network namespace of its own; hosts are frames that come in by their ports.
+//! of 8 ranks. The cables are virtual Ethernet in a network namespace of its own; hosts are frames that come in by their ports. Then how
+//! it bears a large one: see [`large`].
 //!
 //! `make bench-controller` runs it and writes `target/reports/bench-controller.json`.
 
@@ -25,6 +26,8 @@ use inca_wire::frame::Arp;
 use serde_json::json;
 use tonic::transport::Channel;
 
+mod large;
+
 const LEAVES: u16 = 16;
 const SPINES: u16 = 4;
 const HOSTS_PER_LEAF: u16 = 4;
@@ -40,7 +43,10 @@ const ANNOUNCE: Duration = Duration::from_millis(250);
 const DISCOVERY_GOAL: f64 = 5.0;
 const INSTALL_GOAL: f64 = 2.0;
 
-/// Times the controller on 20 embedded switches with 64 hosts and 8 jobs. Needs root, for a network namespace of its own.
+/// Times the controller on 20 embedded switches with 64 hosts and 8 jobs, then looks at its memory and its probes with 200 simulated
+/// switches and 2,000 hosts. Needs root, for a network namespace of its own.
+///
+/// Writes target/reports/bench-controller.json.
 #[derive(Debug, Parser)]
 struct Args {
     /// Print JSON instead of a table
@@ -49,9 +55,37 @@ struct Args {
     /// Runs; the report has each of them, the table the slowest
     #[arg(long, default_value_t = 3, value_name = "N")]
     runs: u32,
+    /// What is measured
+    #[arg(long, value_enum, default_value_t = Part::All)]
+    part: Part,
     /// Given by `cargo bench`
     #[arg(long, hide = true)]
     bench: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// Both
+    All,
+    /// 20 embedded switches
+    Small,
+    /// 200 simulated switches
+    Large,
+}
+
+/// One promise.
+#[derive(Debug, serde::Serialize)]
+struct Check {
+    name: &'static str,
+    value: f64,
+    target: String,
+    holds: bool,
+}
+
+impl Check {
+    fn at_most(name: &'static str, value: f64, target: f64) -> Self {
+        Self { name, value, target: format!("<= {target}"), holds: value <= target }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -87,24 +121,25 @@ fn outside() -> Result<ExitCode, Box<dyn Error>> {
 fn inside(args: &Args) -> Result<(), Box<dyn Error>> {
     wire()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let mut times = Vec::new();
-    for run in 1..=args.runs.max(1) {
-        eprintln!("run {run} of {} ...", args.runs.max(1));
-        times.push(runtime.block_on(run_once())?);
+    let (mut checks, mut rows) = (Vec::new(), Vec::new());
+    let mut report = json!({});
+    if args.part != Part::Large {
+        let mut times = Vec::new();
+        for run in 1..=args.runs.max(1) {
+            eprintln!("20 switches, run {run} of {} ...", args.runs.max(1));
+            times.push(runtime.block_on(run_once())?);
+        }
+        report["small"] = small(&times, &mut checks, &mut rows);
     }
-    let worst = |of: fn(&Times) -> f64| times.iter().map(of).fold(0.0, f64::max);
-    let (ready, discovery, install) =
-        (worst(|times| times.ready), worst(|times| times.discovery), worst(|times| times.install));
-    let runs: Vec<_> = times
-        .iter()
-        .map(|times| json!({"ready_s": times.ready, "discovery_s": times.discovery, "install_s": times.install}))
-        .collect();
-    let report = json!({
-        "switches": LEAVES + SPINES, "links": LEAVES * SPINES, "hosts": LEAVES * HOSTS_PER_LEAF,
-        "jobs": JOBS, "ranks_per_job": RANKS, "runs": runs,
-        "worst": {"ready_s": ready, "discovery_s": discovery, "install_s": install},
-        "goals": {"discovery_s": DISCOVERY_GOAL, "install_s": INSTALL_GOAL},
-    });
+    if args.part != Part::Small {
+        eprintln!("200 switches ...");
+        let large = runtime.block_on(large::run())?;
+        report["large"] = large.report;
+        checks.extend(large.checks);
+        rows.push(("200 simulated switches, 2,000 hosts".to_owned(), None));
+        rows.extend(large.rows.into_iter().map(|(name, value, unit)| (name, Some((value, unit)))));
+    }
+    report["checks"] = serde_json::to_value(&checks)?;
     let file = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/reports/bench-controller.json"));
     std::fs::create_dir_all(file.parent().unwrap_or(&file))?;
     std::fs::write(&file, format!("{report:#}\n"))?;
@@ -112,18 +147,51 @@ fn inside(args: &Args) -> Result<(), Box<dyn Error>> {
         println!("{report:#}");
         return Ok(());
     }
-    println!(
-        "{} switches, {} links, {} hosts, {JOBS} jobs of {RANKS} ranks; slowest of {} runs",
-        LEAVES + SPINES,
-        LEAVES * SPINES,
-        LEAVES * HOSTS_PER_LEAF,
-        times.len()
-    );
-    println!("{:<44} {:>9} {:>9}", "", "seconds", "goal");
-    println!("{:<44} {ready:>9.3}", "all switches hold the program");
-    println!("{:<44} {discovery:>9.3} {DISCOVERY_GOAL:>9.1}", "all links and hosts are known");
-    println!("{:<44} {install:>9.3} {INSTALL_GOAL:>9.1}", "trees of all jobs, first join to last assignment");
+    for (name, value) in rows {
+        match value {
+            None => println!("\n{name}"),
+            Some((value, unit)) => println!("  {name:<52} {value:>9.3} {unit}"),
+        }
+    }
+    println!();
+    for Check { name, value, target, holds } in &checks {
+        let holds = if *holds { "holds" } else { "NO" };
+        println!("{holds:<6} {name:<72} {value:>8.2} {target}");
+    }
     Ok(())
+}
+
+/// A line of the table: a heading, or a value with its unit.
+type Row = (String, Option<(f64, &'static str)>);
+
+fn small(times: &[Times], checks: &mut Vec<Check>, rows: &mut Vec<Row>) -> serde_json::Value {
+    let worst = |of: fn(&Times) -> f64| times.iter().map(of).fold(0.0, f64::max);
+    let (ready, discovery, install) =
+        (worst(|times| times.ready), worst(|times| times.discovery), worst(|times| times.install));
+    rows.push((
+        format!(
+            "{} embedded switches, {} links, {} hosts, {JOBS} jobs of {RANKS} ranks; slowest of {} runs",
+            LEAVES + SPINES,
+            LEAVES * SPINES,
+            LEAVES * HOSTS_PER_LEAF,
+            times.len()
+        ),
+        None,
+    ));
+    rows.push(("all switches hold the program".to_owned(), Some((ready, "s"))));
+    rows.push(("all links and hosts are known".to_owned(), Some((discovery, "s"))));
+    rows.push(("trees of all jobs, first join to last assignment".to_owned(), Some((install, "s"))));
+    checks.push(Check::at_most("discovery of 20 switches and 64 hosts, s", discovery, DISCOVERY_GOAL));
+    checks.push(Check::at_most("installation of the trees of 8 jobs, s", install, INSTALL_GOAL));
+    let runs: Vec<_> = times
+        .iter()
+        .map(|times| json!({"ready_s": times.ready, "discovery_s": times.discovery, "install_s": times.install}))
+        .collect();
+    json!({
+        "switches": LEAVES + SPINES, "links": LEAVES * SPINES, "hosts": LEAVES * HOSTS_PER_LEAF,
+        "jobs": JOBS, "ranks_per_job": RANKS, "runs": runs,
+        "worst": {"ready_s": ready, "discovery_s": discovery, "install_s": install},
+    })
 }
 
 fn cable(leaf: u16, spine: u16) -> (String, String) {

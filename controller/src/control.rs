@@ -13,14 +13,14 @@
 //!
 //! The owner never waits for a switch: what it wants done goes to the switch's task, installations wait in tasks of their own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use inca_p4runtime::client::{Pipeline, PipelineFileError};
+use inca_p4runtime::client::PipelineFileError;
 use inca_p4runtime::northbound;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -36,9 +36,9 @@ use crate::jobs::{
 };
 use crate::metrics::Metrics;
 use crate::program::{self, Entry};
-use crate::routing::{self, Addresses};
+use crate::routing::{self, Addresses, Network};
 use crate::store::{Store, StoreError};
-use crate::switch::{Section, SwitchEvent, SwitchHandle, SwitchTask};
+use crate::switch::{Section, Shared, SwitchEvent, SwitchHandle, SwitchTask, state};
 
 mod office;
 mod report;
@@ -50,6 +50,10 @@ const MEMBER_EVENTS: usize = 256;
 const SWITCH_EVENTS: usize = 1024;
 /// Changes of the topology that come within this time are worked up together.
 const SETTLE: Duration = Duration::from_millis(20);
+/// Where working them up takes long, this many times as long: the rest of the time is for events.
+const SETTLE_SHARE: u32 = 8;
+/// At most so long.
+const LONGEST_SETTLE: Duration = Duration::from_secs(1);
 
 /// How long a switch may take to remove entries before it is left to itself.
 const REMOVAL: Duration = Duration::from_secs(1);
@@ -162,11 +166,7 @@ impl Controller {
     pub async fn start(inventory: Inventory) -> Result<Self, StartError> {
         let pipeline = Arc::new(program::load(inventory.pipeline.as_ref())?);
         let addresses = Addresses::of(&inventory);
-        for switch in &inventory.switches {
-            for entry in routing::base(&addresses, switch.device_id) {
-                entry.entity(&pipeline.info)?;
-            }
-        }
+        let base = Arc::new(state::state(&pipeline.info, &routing::base(&addresses))?);
         let mut tasks = JoinSet::new();
         let (requests, asked) = mpsc::channel(MEMBER_EVENTS);
         let security = &inventory.security;
@@ -195,8 +195,10 @@ impl Controller {
             bound.push(listener.local_addr().map_err(failed)?);
             tasks.spawn(api::serve(listener, tls.clone(), core.clone(), gate.clone(), watched.clone()));
         }
-        let owner =
-            Owner::new(&inventory, &pipeline, addresses, (asked, in_charge, events), &metrics, &mut tasks)?;
+        let (sender, switch_events) = mpsc::channel(SWITCH_EVENTS);
+        let shared = Shared::new(pipeline, base, sender, metrics);
+        let ends = Ends { asked, events: switch_events, in_charge, log: events };
+        let owner = Owner::new(&inventory, shared, addresses, ends, &mut tasks)?;
         tasks.spawn(owner.run());
         Ok(Self { addresses: bound, core, tasks })
     }
@@ -216,22 +218,23 @@ impl Controller {
     pub async fn ready(&self, quiet: Duration) -> (usize, usize) {
         let mut seen = (Vec::new(), Instant::now());
         loop {
+            let begun = Instant::now();
             if let Some(status) = self.status().await {
                 let is_ready = status.switches.iter().all(|switch| switch.state == "ready");
                 if !is_ready || status.links != seen.0 {
                     seen = (status.links, Instant::now());
                 } else if seen.1.elapsed() >= quiet {
-                    let back = |link: &northbound::Link| northbound::Link {
-                        from_switch: link.to_switch.clone(),
-                        from_port: link.to_port,
-                        to_switch: link.from_switch.clone(),
-                        to_port: link.from_port,
+                    let ends = |link: &northbound::Link| {
+                        let from = (link.from_switch.clone(), link.from_port);
+                        (from, (link.to_switch.clone(), link.to_port))
                     };
-                    let works = seen.0.iter().filter(|link| seen.0.contains(&back(link))).count();
+                    let found: HashSet<_> = seen.0.iter().map(ends).collect();
+                    let works = found.iter().filter(|(a, b)| found.contains(&(b.clone(), a.clone()))).count();
                     return (status.switches.len(), works / 2);
                 }
             }
-            tokio::time::sleep(READY_LOOK).await;
+            // A large fabric is not kept busy by being looked at.
+            tokio::time::sleep(READY_LOOK.max(begun.elapsed() * SETTLE_SHARE)).await;
         }
     }
 
@@ -257,13 +260,16 @@ struct Owner {
     remembered: Option<(Instant, Graph)>,
     /// Groups of when this controller was in charge before.
     stale: Vec<JobId>,
-    addresses: Addresses,
+    /// Ordinary traffic, as the switches were last told.
+    network: Arc<Network>,
     discovery: Discovery,
     jobs: Jobs,
     switches: BTreeMap<DeviceId, Switch>,
     graph: Graph,
     /// When the topology that changed is to be worked up.
     settle: Option<Instant>,
+    /// How long after a change.
+    settle_after: Duration,
     members: BTreeMap<MemberId, mpsc::Sender<northbound::JoinEvent>>,
     next_member: MemberId,
     asked: mpsc::Receiver<Request>,
@@ -278,6 +284,14 @@ impl Drop for Owner {
     }
 }
 
+/// Where the owner hears and is heard.
+struct Ends {
+    asked: mpsc::Receiver<Request>,
+    events: mpsc::Receiver<(DeviceId, SwitchEvent)>,
+    in_charge: watch::Sender<bool>,
+    log: Arc<EventLog>,
+}
+
 struct Switch {
     name: String,
     target: String,
@@ -289,13 +303,11 @@ struct Switch {
 impl Owner {
     fn new(
         inventory: &Inventory,
-        pipeline: &Arc<Pipeline>,
+        shared: Shared,
         addresses: Addresses,
-        (asked, in_charge, log): (mpsc::Receiver<Request>, watch::Sender<bool>, Arc<EventLog>),
-        metrics: &Arc<Metrics>,
+        Ends { asked, events, in_charge, log }: Ends,
         tasks: &mut JoinSet<()>,
     ) -> Result<Self, StoreError> {
-        let (sender, events) = mpsc::channel(SWITCH_EVENTS);
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let watched = in_charge.subscribe();
         let mut switches = BTreeMap::new();
@@ -308,14 +320,12 @@ impl Owner {
             };
             let (task, handle) = SwitchTask::new(
                 spec,
-                pipeline.clone(),
                 election_id,
-                sender.clone(),
+                shared.clone(),
                 watched.clone(),
-                metrics.clone(),
                 inventory.security.p4runtime.as_ref(),
             );
-            handle.set(Section::Base, routing::base(&addresses, spec.device_id));
+            handle.set(Section::Own, routing::own(&addresses, spec.device_id));
             running.push(task);
             let switch = Switch {
                 name: spec.name.clone(),
@@ -333,12 +343,13 @@ impl Owner {
             in_charge,
             remembered: None,
             stale: Vec::new(),
-            addresses,
+            network: Arc::new(Network::new(addresses)),
             discovery: Discovery::new(Instant::now(), inventory, RandomState::new().build_hasher().finish()),
             jobs: Jobs::new(inventory, last_generation(since_1970)),
             switches,
             graph: Graph::default(),
             settle: None,
+            settle_after: SETTLE,
             members: BTreeMap::new(),
             next_member: 1,
             asked,
@@ -382,6 +393,13 @@ impl Owner {
     }
 
     fn on_time(&mut self) {
+        if Instant::now() >= self.discovery.next_timeout() {
+            // A probe whose answer waits here was not lost; what comes meanwhile is not waited for.
+            for _ in 0..self.events.len() {
+                let Ok((device, event)) = self.events.try_recv() else { break };
+                self.switch_event(device, event);
+            }
+        }
         let now = Instant::now();
         if now >= self.discovery.next_timeout() {
             let actions = self.discovery.handle(now, discovery::Event::Tick);
@@ -413,7 +431,7 @@ impl Owner {
                 if pushed {
                     self.topology_without(now, device);
                 }
-                self.settle.get_or_insert(now + SETTLE);
+                self.settle.get_or_insert(now + self.settle_after);
                 discovery::Event::SwitchUp(device)
             }
             SwitchEvent::Down(state) => {
@@ -460,7 +478,7 @@ impl Owner {
                 }
                 discovery::Action::Report(change) => {
                     self.report(change);
-                    self.settle.get_or_insert(now + SETTLE);
+                    self.settle.get_or_insert(now + self.settle_after);
                 }
             }
         }
@@ -475,15 +493,22 @@ impl Owner {
         if graph == self.graph {
             return;
         }
-        for (device, entries) in routing::routes(&graph, &self.addresses) {
-            if let Some(switch) = self.switches.get(&device) {
-                switch.handle.set(Section::Routes, entries);
-            }
-        }
+        self.route(&graph);
         self.graph = graph.clone();
         self.remember_graph();
         let actions = self.jobs.topology(now, graph);
         self.perform(now, actions);
+        self.settle_after = (now.elapsed() * SETTLE_SHARE).clamp(SETTLE, LONGEST_SETTLE);
+    }
+
+    /// Tells the switches of a topology, before it is that of this controller.
+    fn route(&mut self, graph: &Graph) {
+        self.network = Arc::new(self.network.next(graph, !graph.same_links(&self.graph)));
+        for device in graph.switches() {
+            if let Some(switch) = self.switches.get(&device) {
+                switch.handle.route(self.network.clone());
+            }
+        }
     }
 
     fn request(&mut self, request: Request) {

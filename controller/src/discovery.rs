@@ -7,7 +7,7 @@
 //! Hosts are learnt from ARP of a sender that its switch does not know yet and from ANNOUNCE packets, at ports that are not
 //! links. Nothing else makes a host: no IPv6 chatter, no multicast, no address probes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,8 @@ use crate::program::Reason;
 #[cfg(test)]
 mod tests;
 
+/// Most probes a second, answers not counted: what one core sends, takes back and looks at beside its other work.
+pub const PROBES_PER_SECOND: u32 = 4000;
 /// Ports without a known link are probed in every so many rounds, after the first few rounds of a switch.
 const IDLE_ROUNDS: u64 = 10;
 /// Rounds after a switch came up in which all its ports are probed.
@@ -99,8 +101,10 @@ pub struct Discovery {
     /// Addresses asked for that nobody has: who asked, and rounds left.
     searches: BTreeMap<Ipv4Addr, (Arp, u32)>,
     reserved: Reserved,
-    next_round: Instant,
+    next_tick: Instant,
     round: u64,
+    /// Ports that are still to be probed in this round.
+    unprobed: VecDeque<Port>,
 }
 
 #[derive(Debug)]
@@ -170,14 +174,15 @@ impl Discovery {
                     .map(|switch| (switch.service_address, switch.device_id))
                     .collect(),
             },
-            next_round: now,
+            next_tick: now,
             round: 0,
+            unprobed: VecDeque::new(),
         }
     }
 
     /// When [`Event::Tick`] is due.
     pub fn next_timeout(&self) -> Instant {
-        self.next_round
+        self.next_tick
     }
 
     /// Takes an event.
@@ -194,7 +199,7 @@ impl Discovery {
                     Reason::Announce => self.announce(at, &frame, &mut actions),
                 }
             }
-            Event::Tick if now >= self.next_round => self.probe_round(now, &mut actions),
+            Event::Tick if now >= self.next_tick => self.tick(now, &mut actions),
             Event::Tick => {}
         }
         actions
@@ -276,10 +281,25 @@ impl Discovery {
         }
     }
 
-    /// One round: links always, other ports now and then.
-    fn probe_round(&mut self, now: Instant, actions: &mut Vec<Action>) {
+    /// One round, or what of it may be sent at a time.
+    fn tick(&mut self, now: Instant, actions: &mut Vec<Action>) {
         // A round that comes late is not made up for.
-        self.next_round = now + self.interval;
+        self.next_tick = now + self.interval;
+        if self.unprobed.is_empty() {
+            self.begin_round(actions);
+        }
+        let share = (self.interval.as_secs_f64() * f64::from(PROBES_PER_SECOND)).max(1.0) as usize;
+        let share = share.min(self.unprobed.len());
+        for from in self.unprobed.drain(..share).collect::<Vec<_>>() {
+            // It may have gone since the round began.
+            if self.switches.get(&from.device).is_some_and(|switch| switch.is_up) {
+                self.probe(from, actions);
+            }
+        }
+    }
+
+    /// Whom a round probes: links always, other ports now and then.
+    fn begin_round(&mut self, actions: &mut Vec<Action>) {
         self.round += 1;
         let silent: Vec<_> = self
             .links
@@ -295,14 +315,10 @@ impl Discovery {
         let mut senders: BTreeSet<Port> = self.links.values().map(|link| link.from).collect();
         senders.extend(self.lost.keys());
         let idle_too = self.round.is_multiple_of(IDLE_ROUNDS);
-        let mut probes = Vec::new();
         for (&device, switch) in self.switches.iter().filter(|(_, switch)| switch.is_up) {
             let all = idle_too || self.round - switch.up_in_round <= EAGER_ROUNDS;
             let ports = switch.ports.iter().map(|&port| Port { device, port });
-            probes.extend(ports.filter(|port| all || senders.contains(port)));
-        }
-        for from in probes {
-            self.probe(from, actions);
+            self.unprobed.extend(ports.filter(|port| all || senders.contains(port)));
         }
         for link in self.links.values_mut() {
             link.unanswered += 1;

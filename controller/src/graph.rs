@@ -78,6 +78,11 @@ impl Graph {
         self.switches.contains_key(&device)
     }
 
+    /// Whether another graph has the same switches and links.
+    pub fn same_links(&self, other: &Self) -> bool {
+        self.switches == other.switches
+    }
+
     /// All hosts.
     pub fn hosts(&self) -> impl Iterator<Item = (Ipv4Addr, Attachment)> + '_ {
         self.hosts.iter().map(|(address, attachment)| (*address, *attachment))
@@ -101,6 +106,17 @@ impl Graph {
     /// The links from one switch to a neighbour: own port and the other end.
     pub fn links_between(&self, from: DeviceId, to: DeviceId) -> impl Iterator<Item = (u16, Port)> + '_ {
         self.links(from).filter(move |(_, end)| end.device == to)
+    }
+
+    /// Whether what leaves by one port comes in by the other: over one link, or through one switch whose only links to the two are
+    /// these, so that it has no other way.
+    pub fn leads_to(&self, from: Port, to: Port) -> bool {
+        let end = |port: Port| self.switches.get(&port.device)?.get(&port.port).copied();
+        let (Some(there), Some(back)) = (end(from), end(to)) else { return false };
+        let only = |port: Port| {
+            self.links_between(there.device, port.device).eq([(end(port).map_or(0, |end| end.port), port)])
+        };
+        there == to || there.device == back.device && from.device != to.device && only(from) && only(to)
     }
 
     /// Hops from a switch to every switch it can reach.

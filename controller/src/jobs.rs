@@ -722,7 +722,7 @@ impl Jobs {
         has_turn: bool,
     ) -> Result<Vec<(DeviceId, Vec<Entry>)>, PlanError> {
         let Some(job) = self.jobs.get(&id) else { return Err(PlanError::Gone) };
-        let mut plan = Plan::new(job, &self.graph, &self.settings)?;
+        let mut plan = Plan::with_room(job, &self.graph, &self.settings, &self.pools)?;
         let tenant = job.name.tenant();
         if job.is_over {
             let (open, limit) = (self.groups_of(tenant), self.limits.groups_per_tenant as usize);

@@ -15,6 +15,7 @@ use crate::graph::{Attachment, DeviceId, Graph, Port};
 use crate::inventory::Inventory;
 use crate::jobs::{self, Jobs};
 use crate::program::Reason;
+use crate::routing::{Addresses, Network, Rule};
 use crate::tree::{self, Child, Member, Tree};
 
 /// Switches 1 to `switches`, cables by device ids, and at which switch each host is.
@@ -112,7 +113,7 @@ struct Net {
 
 impl Net {
     fn new(shape: &Shape, seed: u64) -> Self {
-        let mut text = "discovery: {ports: 24, probe_interval_ms: 100}\nswitches:\n".to_owned();
+        let mut text = "discovery: {ports: 24, probe_interval_ms: 200}\nswitches:\n".to_owned();
         for id in 1..=shape.switches {
             text += &format!("  - {{name: s{id}, target: 'h:{id}', device_id: {id}}}\n");
         }
@@ -362,6 +363,128 @@ fn slots_are_given_out_until_they_are_used_up_and_then_the_refusal_has_the_numbe
         refused.contains("has no room for the group: 512 words are needed in a row, 481 are free"),
         "{refused}"
     );
+}
+
+/// Where a frame for a switch goes that leaves by a port, by the routes that the switches hold.
+fn arrives(net: &Net, network: &Network, from: Port, to: DeviceId) -> Port {
+    let service = network.addresses().service(to).unwrap().ip;
+    let mut end = net.wires[&from];
+    for _ in 0..20 {
+        if end.device == to {
+            return end;
+        }
+        let rules = network.rules(end.device);
+        let ports = rules.iter().find_map(|rule| match rule {
+            Rule::Route(address, ports) if *address == service => Some(ports.clone()),
+            _ => None,
+        });
+        let ports = ports.unwrap();
+        assert_eq!(ports.len(), 1, "which way it takes is not known: {ports:?}");
+        end = net.wires[&Port { device: end.device, port: ports[0] }];
+    }
+    panic!("it does not arrive");
+}
+
+#[test]
+fn switches_that_cannot_add_up_are_passed_through_and_routes_lead_where_the_tree_expects() {
+    let mut passed = BTreeMap::<&str, usize>::new();
+    for shape in shapes() {
+        let net = Net::up(&shape, 13);
+        let (graph, members) = (net.discovery.graph(), net.members());
+        let network = Network::new(Addresses::of(&net.inventory)).next(&graph, true);
+        let tree = tree::plan(&graph, &members, &BTreeSet::new()).unwrap();
+        for node in &tree.nodes {
+            let Some(other) = tree.passing(&graph, node.device) else {
+                // The other direction of this: what carries ranks is never passed through.
+                let has_ranks = node.ranks().next().is_some();
+                assert!(has_ranks || shape.name == "fat-tree", "{}: switch {}", shape.name, node.device);
+                continue;
+            };
+            *passed.entry(shape.name).or_default() += 1;
+            assert_eq!(node.ranks().count(), 0);
+            assert!(other.node(node.device).is_none());
+            assert_eq!(other.nodes.len() + 1, tree.nodes.len());
+            assert_eq!(other.links().count() + 1, other.nodes.len());
+            let mut ranks: Vec<u16> =
+                other.nodes.iter().flat_map(|node| node.ranks().map(|(rank, _)| rank)).collect();
+            ranks.sort_unstable();
+            assert!(ranks.iter().eq(members.iter().map(|member| &member.rank)));
+            let mut done = BTreeSet::new();
+            for node in &other.nodes {
+                assert!(node.switches().all(|(child, _)| done.contains(&child)), "children first");
+                done.insert(node.device);
+                let Some(uplink) = node.parent else { continue };
+                let from = Port { device: node.device, port: uplink.port };
+                let parent = other.node(uplink.to.device).unwrap();
+                let child = Child::Switch { device: node.device, port: uplink.to.port };
+                assert_eq!(parent.children[usize::from(uplink.index)], child);
+                // Sums up, results down.
+                assert_eq!(arrives(&net, &network, from, uplink.to.device), uplink.to);
+                assert_eq!(arrives(&net, &network, uplink.to, node.device), from);
+            }
+        }
+    }
+    assert_eq!(passed.get("leaf-spine"), Some(&1), "{passed:?}");
+    assert!(passed.get("fat-tree").is_some_and(|count| *count >= 1), "{passed:?}");
+}
+
+#[test]
+fn parallel_links_at_a_switch_are_not_passed_through() {
+    // Two leaves, two cables from one of them to the spine: which one a result takes is not known.
+    let shape = |cables: Vec<(u16, u16)>| Shape { name: "", switches: 3, cables, hosts: vec![1, 2] };
+    for (cables, passes) in [(vec![(1, 3), (2, 3)], true), (vec![(1, 3), (1, 3), (2, 3)], false)] {
+        let net = Net::up(&shape(cables), 1);
+        let (graph, members) = (net.discovery.graph(), net.members());
+        let tree = tree::plan(&graph, &members, &BTreeSet::new()).unwrap();
+        assert!(tree.node(3).is_some());
+        assert_eq!(tree.passing(&graph, 3).is_some(), passes);
+    }
+}
+
+#[test]
+fn a_group_goes_around_a_switch_without_room_or_through_it() {
+    for (spines, devices) in [(2, vec![1, 2, 6]), (1, vec![1, 2])] {
+        let cables = (1..=4).flat_map(|leaf| (0..spines).map(move |spine| (leaf, 5 + spine))).collect();
+        let shape = Shape { name: "full", switches: 4 + spines, cables, hosts: vec![1, 2, 3, 4] };
+        let mut net = Net::up(&shape, 1);
+        // One tree fills most of a switch.
+        net.inventory.trees.slots_per_tree = 3000;
+        let mut jobs = Jobs::new(&net.inventory, 0);
+        jobs.topology(net.now, net.discovery.graph());
+        let mut member = 0;
+        let mut install = |name: &str, hosts: [u16; 2]| {
+            let mut last = Vec::new();
+            for (rank, number) in (0..).zip(hosts) {
+                member += 1;
+                let request = inca_p4runtime::northbound::JoinRequest {
+                    job: name.to_owned(),
+                    rank,
+                    world_size: 2,
+                    format: 2,
+                    chunk_words: 5,
+                    host_address: host(number).to_string(),
+                    host_udp_port: 4000,
+                    protocol_version: inca_wire::packet::VERSION.into(),
+                    ..Default::default()
+                };
+                last = jobs.join(net.now, member, &request).unwrap();
+            }
+            let nodes = last.into_iter().find_map(|action| match action {
+                jobs::Action::Install { nodes, .. } => Some(nodes),
+                _ => None,
+            });
+            nodes.unwrap().into_iter().map(|(device, _)| device).collect::<Vec<_>>()
+        };
+        let mut first = install("first", [2, 3]);
+        first.sort_unstable();
+        assert_eq!(first, [3, 4, 5]);
+        let mut second = install("second", [0, 1]);
+        second.sort_unstable();
+        assert_eq!(second, devices, "{spines} spines");
+        // The topology has not changed for either.
+        let actions = jobs.topology(net.now, net.discovery.graph());
+        assert_eq!(actions, [], "{spines} spines");
+    }
 }
 
 proptest! {

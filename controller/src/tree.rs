@@ -352,6 +352,79 @@ fn build(graph: &Graph, places: &Places, root: DeviceId, parents: &Parents) -> T
 }
 
 impl Tree {
+    /// The same tree with a switch passed through: it adds up nothing, and its children reach its parent, or one of them at the root,
+    /// as ordinary traffic does. `None` where that is not sure to arrive at the port where it is expected: its ranks are there, a
+    /// neighbour is passed through as well, there are parallel links, or the parent has no room for the children.
+    pub fn passing(&self, graph: &Graph, device: DeviceId) -> Option<Self> {
+        let passed = self.node(device)?.clone();
+        let below: Vec<(DeviceId, u16)> = passed.switches().collect();
+        if passed.ranks().next().is_some() || below.is_empty() {
+            return None;
+        }
+        let mut nodes = self.nodes.clone();
+        nodes.retain(|node| node.device != device);
+        // Who takes its place, by which port, and who is below then.
+        let (above, port, orphans) = match passed.parent {
+            Some(uplink) => {
+                let parent = nodes.iter_mut().find(|node| node.device == uplink.to.device)?;
+                parent.children.retain(
+                    |child| !matches!(child, Child::Switch { device: other, .. } if *other == device),
+                );
+                (uplink.to.device, uplink.to.port, below)
+            }
+            None => {
+                // The child with most below stays where it is.
+                let size = |(child, _): &&(DeviceId, u16)| {
+                    (
+                        nodes.iter().find(|node| node.device == *child).map_or(0, |node| node.children.len()),
+                        std::cmp::Reverse(*child),
+                    )
+                };
+                let (chosen, _) = *below.iter().max_by_key(size)?;
+                let root = nodes.iter_mut().find(|node| node.device == chosen)?;
+                let port = root.parent.take()?.port;
+                (chosen, port, below.into_iter().filter(|(child, _)| *child != chosen).collect())
+            }
+        };
+        let to = Port { device: above, port };
+        for (child, _) in orphans {
+            nodes
+                .iter_mut()
+                .find(|node| node.device == above)?
+                .children
+                .push(Child::Switch { device: child, port });
+            let node = nodes.iter_mut().find(|node| node.device == child)?;
+            let own = node.parent?.port;
+            let from = Port { device: child, port: own };
+            if !graph.leads_to(from, to) || !graph.leads_to(to, from) {
+                return None;
+            }
+            node.parent = Some(Uplink { port: own, to, index: 0 });
+        }
+        // Indices follow the children's order.
+        let parent = nodes.iter().find(|node| node.device == above)?;
+        if parent.children.len() > MAX_CHILDREN {
+            return None;
+        }
+        let index: BTreeMap<DeviceId, u16> = (0..)
+            .zip(&parent.children)
+            .filter_map(|(index, child)| match child {
+                Child::Switch { device, .. } => Some((*device, index)),
+                Child::Rank { .. } => None,
+            })
+            .collect();
+        for node in &mut nodes {
+            if let Some(uplink) = node.parent.as_mut().filter(|uplink| uplink.to.device == above) {
+                uplink.index = *index.get(&node.device)?;
+            }
+        }
+        // Children before parents: the new root goes last.
+        let at = nodes.iter().position(|node| node.parent.is_none())?;
+        let root = nodes.remove(at);
+        nodes.push(root);
+        Some(Self { nodes })
+    }
+
     /// The root.
     pub fn root(&self) -> Option<&Node> {
         self.nodes.last()

@@ -10,6 +10,7 @@ inca-net demo                                           trains on eight workers,
 inca-net train-formats                                  trains over every number format, plots the curves
 inca-net collectives                                    bytes on host links of each collective, and the least
 inca-net train-ddp --rate 50                            PyTorch's DDP with gradients by inca, then by gloo
+inca-net jobs   --jobs 8                                jobs at once over the same switches: right, and evenly shared
 inca-net experiment FILE.yaml                           networks, jobs, sizes, repetitions as a YAML file says
 inca-net soak --loss 0.01 --seconds 600                 sums without a pause: no wrong element, no memory that grows
 inca-net bench                                          everything that is promised, side by side, and whether it holds
@@ -186,6 +187,16 @@ def parser() -> argparse.ArgumentParser:
     )
     soak.add_argument("--format", choices=SOAK_FORMATS, default=SOAK_FORMATS[0], help="number format (default: bfp16)")
     soak.add_argument("--json", action="store_true", help="print the report as JSON")
+
+    several = add_network_command(
+        commands, "jobs", "jobs at once over the same switches: right, and evenly shared", run_jobs
+    )
+    several.add_argument("--jobs", type=at_least_one, default=8, help="how many (default: 8, each on every leaf)")
+    several.add_argument("--seconds", type=seconds, default=20.0, help="how long (default: 20)")
+    several.add_argument(
+        "--bytes", type=soak_bytes, default=1 << 16, help=f"of a tensor, at least {SOAK_LEAST_BYTES} (default: 65536)"
+    )
+    several.add_argument("--json", action="store_true", help="print the report as JSON")
 
     trial = commands.add_parser("experiment", help="networks, jobs, sizes and repetitions as a YAML file says")
     trial.add_argument("file", type=Path, metavar="FILE.yaml", help="see mininet/inca_net/experiment_file.py")
@@ -525,6 +536,18 @@ def run_soak(arguments: argparse.Namespace) -> int:
         requested_network(arguments, "4,4"),
         lambda emulation: run(emulation, arguments.seconds, arguments.bytes, arguments.format, arguments.json),
         limit,
+    )
+
+
+def run_jobs(arguments: argparse.Namespace) -> int:
+    """jobs: see sharing.py."""
+    from .sharing import run
+
+    return emulate(
+        arguments,
+        requested_network(arguments, f"{arguments.jobs},{arguments.jobs}"),
+        lambda emulation: run(emulation, arguments.jobs, arguments.seconds, arguments.bytes, arguments.json),
+        max(arguments.time_limit, arguments.seconds + SOAK_MARGIN_SECONDS),
     )
 
 

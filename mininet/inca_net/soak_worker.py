@@ -37,6 +37,7 @@ def main() -> None:
     for name in ("rank", "world", "count"):
         parser.add_argument(f"--{name}", required=True, type=int)
     parser.add_argument("--seconds", required=True, type=float)
+    parser.add_argument("--times", action="store_true", help="report when each operation ended, on the machine's clock")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
     agent = subprocess.Popen(options.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -52,6 +53,7 @@ def main() -> None:
         right.append(sums)
     head = options.count.to_bytes(8, "little")
     wrong = operations = 0
+    times = []
     started = time.monotonic()
     ended = False
     while not ended:
@@ -70,9 +72,12 @@ def main() -> None:
         ended = bool(sums[0] > 0)
         wrong += int(np.count_nonzero(sums[1:] != right[kind][1:]))
         operations += 1
+        if options.times:
+            times.append(round(time.monotonic(), 6))
     seconds = time.monotonic() - started
     agent.communicate()
-    print(json.dumps({"operations": operations, "wrong": wrong, "seconds": seconds}))
+    report = {"operations": operations, "wrong": wrong, "seconds": seconds}
+    print(json.dumps({**report, "ended": times} if options.times else report))
     sys.exit(agent.returncode)
 
 

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use super::{Owner, last_generation, report};
 use crate::graph::{DeviceId, Graph};
 use crate::jobs::Jobs;
-use crate::routing;
 use crate::store::{Remembered, StoreError};
 use crate::switch::Section;
 
@@ -31,11 +30,7 @@ impl Owner {
         }
         self.discovery.restore_hosts(remembered.graph.hosts());
         if remembered.graph != Graph::default() {
-            for (device, entries) in routing::routes(&remembered.graph, &self.addresses) {
-                if let Some(switch) = self.switches.get(&device) {
-                    switch.handle.set(Section::Routes, entries);
-                }
-            }
+            self.route(&remembered.graph);
             let trust = self.inventory.discovery.link_timeout.max(LEAST_TRUST);
             self.remembered = Some((now + trust, remembered.graph.clone()));
             self.graph = remembered.graph;

@@ -46,7 +46,8 @@ impl Owner {
                 ports: switch.ports.iter().map(|port| u32::from(*port)).collect(),
                 counters: Default::default(),
                 service_address: self
-                    .addresses
+                    .network
+                    .addresses()
                     .service(device)
                     .map(|own| own.ip.to_string())
                     .unwrap_or_default(),

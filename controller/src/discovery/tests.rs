@@ -300,6 +300,43 @@ fn fixed_hosts_stay_where_the_inventory_says() {
     assert_eq!(discovery.graph().host(ip(1)), Some(Attachment { at: port(1, 2), mac: mac(1) }));
 }
 
+#[test]
+fn more_ports_than_the_budget_are_probed_in_turns_and_every_link_is_found() {
+    // 250 switches with 4 ports in a ring: 1000 ports, 500 directions; at 10 ms that is 40 probes a tick.
+    let mut text =
+        "discovery: {ports: 4, probe_interval_ms: 10, link_timeout_ms: 70}\nswitches:\n".to_owned();
+    for id in 1..=250 {
+        text += &format!("  - {{name: s{id}, target: 'h:{id}', device_id: {id}}}\n");
+    }
+    let mut net = Net::new(1, &[]);
+    net.discovery = Discovery::new(net.now, &Inventory::from_text("test", &text).unwrap(), NONCE);
+    for id in 1..=250 {
+        net.wires.insert(port(id, 1), port(id % 250 + 1, 2));
+        net.wires.insert(port(id % 250 + 1, 2), port(id, 1));
+    }
+    (1..=250).for_each(|id| net.event(Event::SwitchUp(id)));
+    assert_eq!(net.links().len(), 500);
+    net.reports.clear();
+    let begun = net.now;
+    for _ in 0..300 {
+        net.now = net.discovery.next_timeout();
+        let probes = net.discovery.handle(net.now, Event::Tick);
+        assert!(probes.len() <= 40, "{}", probes.len());
+        for action in probes {
+            let Action::PacketOut { from, frame } = action else { panic!("{action:?}") };
+            if let Some(&Port { device, port }) = net.wires.get(&from) {
+                net.event(Event::PacketIn { device, port, reason: Reason::LinkProbe, frame });
+            }
+        }
+    }
+    assert!(net.now - begun >= Duration::from_millis(2990));
+    assert_eq!(net.reports, [], "no link seems lost while it waits for its turn");
+    // Seven probes in a row are lost, whenever their turns are: a round of 500 takes 13 ticks, one of 1000 takes 25.
+    net.wires.remove(&port(9, 1));
+    net.rounds(9 * 25);
+    assert_eq!(net.reports, [Change::LinkDown(port(9, 1), port(10, 2))]);
+}
+
 proptest! {
     /// Whatever comes up, goes down, gets lost or is said: links are only ever those that are wired, and after quiet rounds all of
     /// them.

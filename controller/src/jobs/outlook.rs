@@ -54,7 +54,7 @@ impl Jobs {
             None if request.hosts.is_empty() => return Err(OutlookError::NoGroup(name)),
             None => imagined(now, request, open)?,
         };
-        let mut plan = Plan::new(&job, &self.graph, &self.settings)
+        let mut plan = Plan::with_room(&job, &self.graph, &self.settings, &self.pools)
             .map_err(|error| OutlookError::NoTree(self.describe(&error)))?;
         let mut next_tree_id = self.next_tree_id;
         let share = self.has_share(job.name.tenant(), None, &plan);

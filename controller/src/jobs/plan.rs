@@ -130,6 +130,52 @@ impl Plan {
         Ok(Self { stripes, places, slots: settings.slots_per_tree }.with_needs(job))
     }
 
+    /// As [`Self::new`], but around switches that have no room left, and through them where there is no way around. If that does not
+    /// help either, the plan is the first one, which then finds no room.
+    pub(super) fn with_room(
+        job: &Job,
+        graph: &Graph,
+        settings: &TreeSettings,
+        pools: &BTreeMap<DeviceId, Pool>,
+    ) -> Result<Self, PlanError> {
+        let first = Self::new(job, graph, settings)?;
+        let full = first.full(pools);
+        if full.is_empty() {
+            return Ok(first);
+        }
+        let mut around = graph.clone();
+        full.iter().for_each(|device| around.remove_switch(*device));
+        let others = [Self::new(job, &around, settings).ok(), first.clone().passing(job, graph, &full)];
+        Ok(others.into_iter().flatten().find(|plan| plan.full(pools).is_empty()).unwrap_or(first))
+    }
+
+    /// Switches that have no room for their nodes.
+    fn full(&self, pools: &BTreeMap<DeviceId, Pool>) -> BTreeSet<DeviceId> {
+        let mut used: BTreeMap<DeviceId, Pool> = BTreeMap::new();
+        let mut full = BTreeSet::new();
+        for (device, need) in self.needs() {
+            let pool =
+                used.entry(device).or_insert_with(|| pools.get(&device).cloned().unwrap_or_else(Pool::new));
+            if pool.take(need).is_err() {
+                full.insert(device);
+            }
+        }
+        full
+    }
+
+    /// The same trees through these switches.
+    fn passing(mut self, job: &Job, graph: &Graph, full: &BTreeSet<DeviceId>) -> Option<Self> {
+        for stripe in &mut self.stripes {
+            for device in full {
+                if stripe.tree.node(*device).is_some() {
+                    stripe.tree = stripe.tree.passing(graph, *device)?;
+                }
+            }
+        }
+        tracing::debug!(name = %job.name, ?full, "planned through switches without room");
+        Some(self.with_needs(job))
+    }
+
     /// Notes what every node will need; the shares themselves are taken later, all or none.
     fn with_needs(mut self, job: &Job) -> Self {
         for stripe in &mut self.stripes {
@@ -290,7 +336,8 @@ impl Plan {
             }
         }
         for (from, to) in self.stripes.iter().flat_map(|stripe| stripe.tree.links()) {
-            if !graph.links(from.device).any(|link| link == (from.port, to)) {
+            // Both ways, since a switch in between may have another one back.
+            if !graph.leads_to(from, to) || !graph.leads_to(to, from) {
                 let (a, b) = (name(from.device), name(to.device));
                 return Some(format!("the link from {a} port {} to {b} port {} is down", from.port, to.port));
             }

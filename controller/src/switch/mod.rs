@@ -1,6 +1,9 @@
-//! One switch under control: what it holds, and the task that keeps it at what it should hold.
+//! Switches under control: what one holds, and the task that keeps it at what it should hold.
 
+mod handle;
+mod session;
 pub mod state;
 mod task;
 
-pub use task::{Section, SwitchError, SwitchEvent, SwitchHandle, SwitchTask};
+pub use handle::{Section, SwitchError, SwitchEvent, SwitchHandle};
+pub use task::{Shared, SwitchTask};

@@ -1,13 +1,15 @@
 //! What a switch holds, and the updates that lead from there to what it should hold.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use inca_p4runtime::client::{delete, insert, modify};
 use inca_p4runtime::p4v1::{
     self, Entity, MulticastGroupEntry, TableEntry, Update, entity, packet_replication_engine_entry as engine,
-    table_action,
+    table_action, update,
 };
-use inca_p4runtime::{EntryKey, P4Info, bytestring};
+use inca_p4runtime::{EntryError, EntryKey, P4Info, bytestring};
+
+use crate::program::Entry;
 
 /// What makes an entity the same entity.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,8 +20,41 @@ pub enum Key {
     Entry(EntryKey),
 }
 
-/// Entities by key, each in a normal form, so that what was written equals what is read back.
-pub type State = BTreeMap<Key, Entity>;
+/// Entities by key, each in a normal form, so that what was written equals what is read back. What a switch should hold, what it
+/// holds, and what all switches hold alike share one copy.
+pub type State = BTreeMap<Arc<Key>, Arc<Entity>>;
+
+/// One update of one entity.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// What is done.
+    pub kind: update::Type,
+    /// To what.
+    pub key: Arc<Key>,
+    /// As it is afterwards, or was before it went.
+    pub entity: Arc<Entity>,
+}
+
+impl Step {
+    /// The message.
+    pub fn update(&self) -> Update {
+        Update { r#type: self.kind.into(), entity: Some(Entity::clone(&self.entity)) }
+    }
+}
+
+/// Entries as a state, checked against the program.
+pub fn state(info: &P4Info, entries: &[Entry]) -> Result<State, EntryError> {
+    let mut state = State::new();
+    for entry in entries {
+        state.extend(shared(entry.entity(info)?));
+    }
+    Ok(state)
+}
+
+/// As [`normal`], ready for a [`State`].
+pub fn shared(entity: Entity) -> Option<(Arc<Key>, Arc<Entity>)> {
+    normal(entity).map(|(key, entity)| (Arc::new(key), Arc::new(entity)))
+}
 
 /// The key and the normal form of an entity: shortest byte strings, parameters and alternatives in order, nothing but what the
 /// controller writes. `None` for entities that it does not write, and for default entries.
@@ -106,9 +141,13 @@ fn shorten(bytes: &mut Vec<u8>) {
     bytes.drain(..excess);
 }
 
-/// The updates from what is installed to what should be, in an order in which nothing refers to what is not there (yet, or any
-/// more): groups, replicas, members, trees, everything else; and back.
-pub fn updates(info: &P4Info, installed: &State, desired: &State) -> Vec<Update> {
+/// The steps from what is installed to what should be, in an order in which nothing refers to what is not there (yet, or any
+/// more): groups, replicas, members, trees, everything else; and back. What should be comes in parts without a common key.
+pub fn steps<'a>(
+    info: &P4Info,
+    installed: &State,
+    desired: impl Iterator<Item = &'a State> + Clone,
+) -> Vec<Step> {
     let rank = |key: &Key| match key {
         Key::Group(_) => 0,
         Key::Entry(key) => match info.table_by_id(key.table_id).map(|table| table.name.as_str()) {
@@ -118,17 +157,24 @@ pub fn updates(info: &P4Info, installed: &State, desired: &State) -> Vec<Update>
             _ => 4,
         },
     };
-    let mut gone: Vec<_> = installed.iter().filter(|(key, _)| !desired.contains_key(key)).collect();
-    gone.sort_by_key(|(key, _)| std::cmp::Reverse(rank(key)));
-    let mut wanted: Vec<_> =
-        desired.iter().filter(|(key, entity)| installed.get(key) != Some(*entity)).collect();
-    wanted.sort_by_key(|(key, _)| rank(key));
-    let deletions = gone.into_iter().map(|(_, entity)| delete(entity.clone()));
-    let changes = wanted.into_iter().map(|(key, entity)| match installed.contains_key(key) {
-        true => modify(entity.clone()),
-        false => insert(entity.clone()),
-    });
-    deletions.chain(changes).collect()
+    let step =
+        |kind, key: &Arc<Key>, entity: &Arc<Entity>| Step { kind, key: key.clone(), entity: entity.clone() };
+    let wanted = |key| desired.clone().any(|part| part.contains_key(key));
+    let gone = installed.iter().filter(|(key, _)| !wanted(*key));
+    let mut gone: Vec<_> = gone.map(|(key, entity)| step(update::Type::Delete, key, entity)).collect();
+    gone.sort_by_key(|step| std::cmp::Reverse(rank(&step.key)));
+    let mut changed: Vec<_> = desired
+        .clone()
+        .flatten()
+        .filter_map(|(key, entity)| match installed.get(key) {
+            Some(there) if Arc::ptr_eq(there, entity) || there == entity => None,
+            Some(_) => Some(step(update::Type::Modify, key, entity)),
+            None => Some(step(update::Type::Insert, key, entity)),
+        })
+        .collect();
+    changed.sort_by_key(|step| rank(&step.key));
+    gone.extend(changed);
+    gone
 }
 
 /// What an entity is, for messages.

@@ -9,7 +9,11 @@ fn info() -> P4Info {
 }
 
 fn state(info: &P4Info, entries: &[Entry]) -> State {
-    entries.iter().map(|entry| normal(entry.entity(info).unwrap()).unwrap()).collect()
+    super::state(info, entries).unwrap()
+}
+
+fn updates(info: &P4Info, installed: &State, desired: &State) -> Vec<Update> {
+    steps(info, installed, [desired].into_iter()).iter().map(Step::update).collect()
 }
 
 fn proxy(last: u8, mac: u8) -> Entry {
@@ -22,7 +26,7 @@ fn applied(installed: &mut State, updates: Vec<Update>) -> Vec<&'static str> {
     updates
         .into_iter()
         .map(|update| {
-            let (key, entity) = normal(update.entity.clone().unwrap()).unwrap();
+            let (key, entity) = shared(update.entity.clone().unwrap()).unwrap();
             let known = match update.r#type() {
                 p4v1::update::Type::Delete => installed.remove(&key).is_some(),
                 _ => installed.insert(key, entity).is_some(),
