@@ -8,7 +8,7 @@ use clap::Parser;
 use inca_p4runtime::client::{Client, ClientConfig, Pipeline};
 use inca_switch::SwitchConfig;
 use inca_switch::ports::{Loss, LossRule, PortSpec, Receive};
-use inca_switch::runtime::Stats;
+use inca_switch::runtime::{MAX_THREADS, Stats};
 
 /// A software switch for programs that p4c compiled for BMv2 (v1model), with a P4Runtime server.
 ///
@@ -52,6 +52,15 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 255, value_parser = clap::value_parser!(u16).range(1..=510))]
     pub(crate) cpu_port: u16,
 
+    /// Packet threads; more than one need --order-by
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=MAX_THREADS as u64))]
+    threads: usize,
+
+    /// Header field that decides which thread processes a packet, as in inca.slot: packets of one value stay in order and share
+    /// registers. Packets without it are the first thread's
+    #[arg(long, value_name = "HEADER.FIELD", requires = "threads")]
+    order_by: Option<String>,
+
     /// Run this program from the start: the JSON that p4c-bm2-ss wrote
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
@@ -82,6 +91,18 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    /// More threads than one must know what they may share.
+    pub(crate) fn check(&self) -> Result<(), clap::Error> {
+        if self.threads > 1 && self.order_by.is_none() {
+            let message = format!(
+                "--threads {} needs --order-by: the header field whose values the threads share, as in --order-by inca.slot\n",
+                self.threads
+            );
+            return Err(clap::Error::raw(clap::error::ErrorKind::MissingRequiredArgument, message));
+        }
+        Ok(())
+    }
+
     /// TLS of the P4Runtime server, if it is asked for.
     pub(crate) fn tls(&self) -> anyhow::Result<Option<tonic::transport::ServerTlsConfig>> {
         use tonic::transport::{Certificate, Identity, ServerTlsConfig};
@@ -99,6 +120,8 @@ impl Args {
             device_id: self.device_id,
             cpu_port: self.cpu_port,
             seed: self.random_seed,
+            threads: self.threads,
+            order_by: self.order_by.clone(),
             ..SwitchConfig::default()
         }
     }
@@ -153,11 +176,12 @@ pub(crate) fn report(stats: &Stats) {
             "frames"
         );
     }
-    if stats.events_dropped + stats.unknown_port + stats.no_program > 0 {
+    if stats.events_dropped + stats.unknown_port + stats.no_program + stats.handed_dropped > 0 {
         tracing::info!(
             events_dropped = stats.events_dropped,
             unknown_port = stats.unknown_port,
             no_program = stats.no_program,
+            handed_dropped = stats.handed_dropped,
             "dropped"
         );
     }

@@ -11,6 +11,7 @@ mod cli;
 
 fn main() -> ExitCode {
     let args = cli::Args::parse();
+    args.check().unwrap_or_else(|error| error.exit());
     match run(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {

@@ -1,41 +1,32 @@
-//! A switch on a packet thread of its own. The thread owns the [`Switch`]; others send it closures, which it runs
-//! between two batches of packets, so no packet ever takes a lock.
+//! A switch on packet threads of its own. Each owns a part of the [`Switch`], ports that it receives from, and all packets of some
+//! values of the field that packets are ordered by; a frame that belongs to another thread is handed over, with others of its batch.
+//! Threads share nothing that packets write, so no packet ever takes a lock.
+//!
+//! The control plane changes rules (tables, action profiles, value sets, groups, sessions) beside the packet path and hands the threads
+//! a snapshot; whatever packets write too (registers, counters, meters) it gets at by a closure that the first thread runs between two
+//! batches, while the others wait.
 
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-use mio::Waker;
 use thiserror::Error;
-use tokio::sync::{mpsc as async_mpsc, oneshot};
+use tokio::sync::{Mutex, OwnedMutexGuard, mpsc as async_mpsc, oneshot};
 
 use crate::control::DigestRecord;
 use crate::ports::{Loss, PortError, PortSpec, PortStats, check};
 use crate::program::{DigestId, Program};
 use crate::switch::{Switch, SwitchConfig};
 
+mod mailbox;
 #[cfg(test)]
 mod tests;
+mod transmit;
 mod worker;
 
-use worker::Worker;
+use mailbox::{Command, Mailbox};
 
 /// Packet-ins and digests that wait for the control plane; what is beyond is dropped and counted.
 const EVENT_ROOM: usize = 4096;
-
-/// Something to do with the slot that holds the switch.
-type Operation = dyn FnOnce(&mut Option<Switch>) + Send;
-
-/// What the packet thread is asked to do.
-enum Command {
-    /// Run a closure on the slot that holds the switch (`None` until a program is loaded).
-    Run(Box<Operation>),
-    /// Run a closure on the counters of the ports.
-    Stats(Box<dyn FnOnce(Stats) + Send>),
-    /// Process a frame as if it had come in by this port.
-    Inject(u16, Vec<u8>),
-    /// End the thread.
-    Stop,
-}
 
 /// Counters of a running switch.
 #[derive(Debug, Clone, Default)]
@@ -48,7 +39,27 @@ pub struct Stats {
     pub unknown_port: u64,
     /// Frames received while no program was loaded.
     pub no_program: u64,
+    /// Frames dropped because the thread that they belong to was behind.
+    pub handed_dropped: u64,
 }
+
+impl Stats {
+    fn add(&mut self, other: &Self) {
+        if self.ports.is_empty() {
+            self.ports = other.ports.iter().map(|(port, _)| (*port, PortStats::default())).collect();
+        }
+        for ((_, sum), (_, stats)) in self.ports.iter_mut().zip(&other.ports) {
+            *sum = sum.plus(*stats);
+        }
+        self.events_dropped += other.events_dropped;
+        self.unknown_port += other.unknown_port;
+        self.no_program += other.no_program;
+        self.handed_dropped += other.handed_dropped;
+    }
+}
+
+/// Most packet threads of a switch.
+pub const MAX_THREADS: usize = 64;
 
 /// What the switch tells the control plane, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +73,7 @@ pub enum Event {
 /// Error of an operation on a running switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum RuntimeError {
-    /// The packet thread has ended.
+    /// The packet threads have ended.
     #[error("the switch has stopped")]
     Stopped,
     /// No program was loaded yet.
@@ -76,6 +87,12 @@ pub enum StartError {
     /// A port can't be used.
     #[error(transparent)]
     Port(#[from] PortError),
+    /// A number of threads that can't be.
+    #[error("{threads} packet threads given; valid are 1 to {MAX_THREADS}")]
+    Threads {
+        /// What was given.
+        threads: usize,
+    },
     /// The system refuses a thread, or the means to wait for packets.
     #[error("can't start the packet thread: {0}")]
     System(#[from] std::io::Error),
@@ -92,10 +109,10 @@ pub struct Running {
     pub thread: JoinHandle<()>,
 }
 
-/// Opens the ports and starts the packet thread. Without a program, frames are dropped until one is loaded.
+/// Opens the ports and starts the packet threads. Without a program, frames are dropped until one is loaded.
 ///
 /// # Errors
-/// Ports that do not exist or may not be opened; no thread.
+/// Ports that do not exist or may not be opened; no threads, or too many.
 pub fn start(
     config: SwitchConfig,
     ports: &[PortSpec],
@@ -103,31 +120,43 @@ pub fn start(
     program: Option<Arc<Program>>,
 ) -> Result<Running, StartError> {
     check(ports, config.cpu_port, loss)?;
-    let (commands, receiver) = mpsc::channel();
+    let threads = config.threads;
+    if !(1..=MAX_THREADS).contains(&threads) {
+        return Err(StartError::Threads { threads });
+    }
     let (event_sender, events) = async_mpsc::channel(EVENT_ROOM);
-    let (device_id, cpu_port) = (config.device_id, config.cpu_port);
     let epoch = std::time::Instant::now();
-    let (worker, waker) = Worker::new(epoch, config.clone(), ports, loss, program, receiver, event_sender)?;
-    let thread =
-        std::thread::Builder::new().name(format!("switch-{device_id}")).spawn(move || worker.run())?;
+    let (mailboxes, workers) = worker::open(epoch, &config, ports, loss, program.as_ref(), &event_sender)?;
+    let mut others = Vec::new();
+    let mut first = None;
+    for (index, worker) in workers.into_iter().enumerate().rev() {
+        let name = format!("switch-{}-{index}", config.device_id);
+        let others =
+            std::mem::take(&mut others).into_iter().chain(first.take()).collect::<Vec<JoinHandle<()>>>();
+        first = Some(std::thread::Builder::new().name(name).spawn(move || {
+            worker.run();
+            others.into_iter().for_each(|thread| drop(thread.join()));
+        })?);
+    }
+    let master = program.map(|program| Switch::rules_only(program, config.clone()));
     let handle = SwitchHandle {
-        commands,
-        waker: Arc::new(waker),
-        device_id,
-        cpu_port,
+        threads: mailboxes.into(),
+        master: Arc::new(Mutex::new(master)),
         config: Arc::new(config),
         epoch,
     };
+    let thread = first.ok_or(StartError::Threads { threads })?;
     Ok(Running { handle, events, thread })
 }
 
 /// Talks to a running switch; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct SwitchHandle {
-    commands: mpsc::Sender<Command>,
-    waker: Arc<Waker>,
-    device_id: u64,
-    cpu_port: u16,
+    /// One for each packet thread.
+    threads: Arc<[Mailbox]>,
+    /// The rules as the control plane has them (`None` until a program is loaded). Who changes a switch holds it until the packet
+    /// threads have the change.
+    master: Arc<Mutex<Option<Switch>>>,
     config: Arc<SwitchConfig>,
     epoch: std::time::Instant,
 }
@@ -135,17 +164,43 @@ pub struct SwitchHandle {
 impl SwitchHandle {
     /// P4Runtime device id.
     pub fn device_id(&self) -> u64 {
-        self.device_id
+        self.config.device_id
     }
 
     /// Port of packet-in and packet-out.
     pub fn cpu_port(&self) -> u16 {
-        self.cpu_port
+        self.config.cpu_port
     }
 
     /// The switch's clock, in microseconds, as packets get it.
     pub fn now_us(&self) -> u64 {
         u64::try_from(self.epoch.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Changes rules (tables, action profiles, value sets, groups, sessions) beside the packet path: the closure runs here, on a
+    /// switch that has nothing but rules, and then all packet threads take the result at once, each between two batches. Returns when
+    /// they have it. What packets write too reads empty here: [`Self::with`] has it.
+    ///
+    /// # Errors
+    /// The switch has stopped, or has no program.
+    pub async fn with_rules<R>(&self, f: impl FnOnce(&mut Switch) -> R) -> Result<R, RuntimeError> {
+        let mut master = self.master.lock().await;
+        let switch = master.as_mut().ok_or(RuntimeError::NoProgram)?;
+        let before = Arc::clone(&switch.machine.rules);
+        switch.set_clock(self.now_us());
+        let result = f(switch);
+        if !Arc::ptr_eq(&before, &switch.machine.rules) {
+            let mut taken = Vec::with_capacity(self.threads.len());
+            for thread in &*self.threads {
+                let (tx, rx) = oneshot::channel();
+                thread.tell(Command::Rules(Arc::clone(&switch.machine.rules), tx))?;
+                taken.push(rx);
+            }
+            for taken in taken {
+                taken.await.map_err(|_| RuntimeError::Stopped)?;
+            }
+        }
+        Ok(result)
     }
 
     /// Runs a closure on the switch between two batches of packets and returns its result.
@@ -158,11 +213,10 @@ impl SwitchHandle {
         F: FnOnce(&mut Switch) -> R + Send + 'static,
         R: Send + 'static,
     {
+        let master = Arc::clone(&self.master).lock_owned().await;
         let (tx, rx) = oneshot::channel();
-        self.command(Command::Run(Box::new(move |slot| {
-            // The receiver may have gone (a cancelled call): nobody wants the result then.
-            let _ = tx.send(slot.as_mut().map(f).ok_or(RuntimeError::NoProgram));
-        })))?;
+        // The receiver may have gone (a cancelled call): nobody wants the result then.
+        self.run(master, f, move |result| drop(tx.send(result)))?;
         rx.await.map_err(|_| RuntimeError::Stopped)?
     }
 
@@ -175,11 +229,26 @@ impl SwitchHandle {
         F: FnOnce(&mut Switch) -> R + Send + 'static,
         R: Send + 'static,
     {
+        let master = Arc::clone(&self.master).blocking_lock_owned();
         let (tx, rx) = mpsc::channel();
-        self.command(Command::Run(Box::new(move |slot| {
-            let _ = tx.send(slot.as_mut().map(f).ok_or(RuntimeError::NoProgram));
-        })))?;
+        self.run(master, f, move |result| drop(tx.send(result)))?;
         rx.recv().map_err(|_| RuntimeError::Stopped)?
+    }
+
+    fn run<R>(
+        &self,
+        mut master: OwnedMutexGuard<Option<Switch>>,
+        f: impl FnOnce(&mut Switch) -> R + Send + 'static,
+        tell: impl FnOnce(Result<R, RuntimeError>) + Send + 'static,
+    ) -> Result<(), RuntimeError> {
+        self.threads[0].tell(Command::Run(Box::new(move |slot| {
+            let result = slot.as_mut().map(f).ok_or(RuntimeError::NoProgram);
+            if let (Some(switch), Some(master)) = (slot, &mut *master) {
+                master.machine.rules = Arc::clone(&switch.machine.rules);
+            }
+            drop(master);
+            tell(result);
+        })))
     }
 
     /// Sets the program. All state of an earlier one goes. Returns once packets meet the new program.
@@ -187,15 +256,21 @@ impl SwitchHandle {
     /// # Errors
     /// The switch has stopped.
     pub async fn load(&self, program: Arc<Program>) -> Result<(), RuntimeError> {
+        let mut master = Arc::clone(&self.master).lock_owned().await;
         let (tx, rx) = oneshot::channel();
-        let config = Arc::clone(&self.config);
-        // Made here: the packet thread should not wait for megabytes of registers.
-        let mut fresh = Switch::new(program, (*config).clone());
-        self.command(Command::Run(Box::new(move |slot| {
+        // Made here: the packet threads should not wait for megabytes of registers.
+        let mut parts = Switch::parts(&program, &self.config).into_iter();
+        let mut fresh = parts.next().ok_or(RuntimeError::NoProgram)?;
+        fresh.peers = parts.collect();
+        let mut rules = Switch::rules_only(program, (*self.config).clone());
+        rules.machine.rules = Arc::clone(&fresh.machine.rules);
+        self.threads[0].tell(Command::Run(Box::new(move |slot| {
             if let Some(old) = slot {
                 fresh.set_clock(old.now_us);
             }
             *slot = Some(fresh);
+            *master = Some(rules);
+            drop(master);
             let _ = tx.send(());
         })))?;
         rx.await.map_err(|_| RuntimeError::Stopped)
@@ -206,9 +281,13 @@ impl SwitchHandle {
     /// # Errors
     /// The switch has stopped.
     pub async fn stats(&self) -> Result<Stats, RuntimeError> {
-        let (tx, rx) = oneshot::channel();
-        self.command(Command::Stats(Box::new(move |stats| drop(tx.send(stats)))))?;
-        rx.await.map_err(|_| RuntimeError::Stopped)
+        let mut sum = Stats::default();
+        for thread in &*self.threads {
+            let (tx, rx) = oneshot::channel();
+            thread.tell(Command::Stats(Box::new(move |stats| drop(tx.send(stats)))))?;
+            sum.add(&rx.await.map_err(|_| RuntimeError::Stopped)?);
+        }
+        Ok(sum)
     }
 
     /// Processes a frame as if it had come in by this port (packet-out: the CPU port, headers of `packet_out` first).
@@ -216,19 +295,15 @@ impl SwitchHandle {
     /// # Errors
     /// The switch has stopped.
     pub fn inject(&self, port: u16, frame: Vec<u8>) -> Result<(), RuntimeError> {
-        self.command(Command::Inject(port, frame))
+        self.threads[0].tell(Command::Inject(port, frame))
     }
 
-    /// Ends the packet thread after the commands sent so far.
+    /// Ends the packet threads after the commands sent so far.
     ///
     /// # Errors
     /// The switch has stopped already.
     pub fn stop(&self) -> Result<(), RuntimeError> {
-        self.command(Command::Stop)
-    }
-
-    fn command(&self, command: Command) -> Result<(), RuntimeError> {
-        self.commands.send(command).map_err(|_| RuntimeError::Stopped)?;
-        self.waker.wake().map_err(|_| RuntimeError::Stopped)
+        // The first one ends the others: it may be waiting for their parts.
+        self.threads[0].tell(Command::Stop)
     }
 }

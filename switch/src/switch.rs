@@ -5,10 +5,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::control::{DigestRecord, Replica};
+use crate::exec::rules::Rules;
 use crate::exec::state::State;
 use crate::exec::{Machine, PacketState, RuntimeFaults};
 use crate::program::op::Loc;
-use crate::program::{DigestId, EgressWrite, Kept, Program, StdField};
+use crate::program::{DigestId, EgressWrite, Kept, OrderBy, Program, StdField};
 
 /// `instance_type` of packets, as simple_switch numbers them.
 mod instance {
@@ -34,11 +35,25 @@ pub struct SwitchConfig {
     /// Most clones, resubmissions and recirculations that one received frame may cause; what is beyond is dropped and
     /// counted. BMv2 has no limit and would go on for ever.
     pub max_passes: u32,
+    /// Packet threads, each with registers of its own; 1 and more.
+    pub threads: usize,
+    /// Header field, as in `inca.slot`, by whose value packets are the threads': those of one value are processed one after another,
+    /// by one thread. Packets without the header are the first thread's. A program without this field, or with meters, has all its
+    /// packets processed by the first.
+    pub order_by: Option<String>,
 }
 
 impl Default for SwitchConfig {
     fn default() -> Self {
-        Self { device_id: 0, cpu_port: 255, drop_port: 511, seed: 0, max_passes: 1024 }
+        Self {
+            device_id: 0,
+            cpu_port: 255,
+            drop_port: 511,
+            seed: 0,
+            max_passes: 1024,
+            threads: 1,
+            order_by: None,
+        }
     }
 }
 
@@ -65,6 +80,26 @@ pub struct Switch {
     pub(crate) machine: Machine,
     buffers: Buffers,
     pub(crate) now_us: u64,
+    /// The switches of the other packet threads, while the control plane has them all.
+    pub(crate) peers: Vec<Switch>,
+    share: Option<Share>,
+}
+
+/// Which packets are a thread's.
+#[derive(Debug)]
+struct Share {
+    order_by: Option<OrderBy>,
+    threads: u64,
+    me: usize,
+}
+
+impl Share {
+    /// The other thread that a parsed packet belongs to.
+    fn other(&self, memory: &[u64]) -> Option<usize> {
+        let value = self.order_by.and_then(|field| field.value(memory)).unwrap_or(0);
+        let owner = (value % self.threads) as usize;
+        (owner != self.me).then_some(owner)
+    }
 }
 
 /// Memory that is used again for every packet.
@@ -92,18 +127,83 @@ struct Pass {
 impl Switch {
     /// A switch with empty tables (but for the program's entries), zero registers and counters.
     pub fn new(program: impl Into<Arc<Program>>, config: SwitchConfig) -> Self {
-        let program = program.into();
-        let machine = Machine::new(&program, State::new(&program, config.seed), config.drop_port);
-        let mut switch = Self { config, program, machine, buffers: Buffers::default(), now_us: 0 };
+        let mut switch = Self::with_state(program.into(), config, |program, config| {
+            State::new(program, config.seed, false)
+        });
         switch.install_program_entries();
         switch
+    }
+
+    /// Like [`Self::new`], but it has no registers, counters and meters: only what the control plane says.
+    pub(crate) fn rules_only(program: Arc<Program>, config: SwitchConfig) -> Self {
+        let mut switch = Self::with_state(program, config, |_, _| State::none());
+        switch.install_program_entries();
+        switch
+    }
+
+    /// The parts of a switch, one for each thread ([`SwitchConfig::threads`]): they share the rules, and each has registers and
+    /// counters of its own.
+    pub(crate) fn parts(program: &Arc<Program>, config: &SwitchConfig) -> Vec<Self> {
+        let first = Self::new(Arc::clone(program), config.clone());
+        if config.threads <= 1 {
+            return vec![first];
+        }
+        let order_by = config.order_by.as_deref().map(|field| program.order_by(field));
+        if let Some(Err(error)) = &order_by {
+            tracing::warn!(%error, "one thread has to process all packets");
+        }
+        let order_by = order_by.and_then(Result::ok);
+        let rules = &first.machine.rules;
+        let part = |me: usize| {
+            // Threads draw different random numbers.
+            let config = SwitchConfig { seed: config.seed.wrapping_add(me as u64), ..config.clone() };
+            let state = |program: &Program, config: &SwitchConfig| State::new(program, config.seed, true);
+            let mut part = Self::with_state(Arc::clone(program), config, state);
+            part.machine.rules = Arc::clone(rules);
+            part.share = Some(Share { order_by, threads: part.config.threads as u64, me });
+            part
+        };
+        (0..config.threads).map(part).collect()
+    }
+
+    fn with_state(
+        program: Arc<Program>,
+        config: SwitchConfig,
+        state: impl FnOnce(&Program, &SwitchConfig) -> State,
+    ) -> Self {
+        let rules = Arc::new(Rules::new(&program));
+        let machine = Machine::new(&program, rules, state(&program, &config), config.drop_port);
+        Self {
+            config,
+            program,
+            machine,
+            buffers: Buffers::default(),
+            now_us: 0,
+            peers: Vec::new(),
+            share: None,
+        }
     }
 
     /// Processes one frame to the end: every copy, clone, resubmission and recirculation.
     /// `now_us` is the switch's clock, in microseconds; it should not go back.
     pub fn process(&mut self, ingress_port: u16, frame: &[u8], now_us: u64, out: &mut impl Output) {
+        let _ = self.process_own(ingress_port, frame, now_us, out);
+    }
+
+    /// [`Self::process`], but only if the packet is this thread's.
+    ///
+    /// # Errors
+    /// The thread that it belongs to.
+    pub(crate) fn process_own(
+        &mut self,
+        ingress_port: u16,
+        frame: &[u8],
+        now_us: u64,
+        out: &mut impl Output,
+    ) -> Result<(), usize> {
         self.now_us = now_us;
-        let Self { config, program, machine, buffers, .. } = self;
+        self.machine.state.now_us = now_us;
+        let Self { config, program, machine, buffers, share, .. } = self;
         let mut run = Run {
             program,
             config,
@@ -114,10 +214,11 @@ impl Switch {
             now_us,
             passes: config.max_passes,
         };
-        run.ingress(frame, None);
+        run.ingress(frame, None, share.as_ref())?;
         while let Some(pass) = run.b.again.pop_front() {
-            run.ingress(&pass.frame, Some(&pass));
+            run.ingress(&pass.frame, Some(&pass), None)?;
         }
+        Ok(())
     }
 
     /// The program.
@@ -144,7 +245,23 @@ impl Switch {
 
     /// What went wrong inside programs since the switch was made.
     pub fn faults(&self) -> RuntimeFaults {
-        self.machine.faults
+        self.threads().fold(RuntimeFaults::default(), |sum, switch| sum.plus(switch.machine.faults))
+    }
+
+    /// The rules, to change them: packets go on with the snapshot that they have.
+    pub(crate) fn rules_mut(&mut self) -> &mut Rules {
+        Arc::make_mut(&mut self.machine.rules)
+    }
+
+    /// This switch and those of its other threads.
+    pub(crate) fn threads(&self) -> impl Iterator<Item = &Switch> {
+        std::iter::once(self).chain(&self.peers)
+    }
+
+    /// What packets left behind, of each thread.
+    pub(crate) fn states_mut(&mut self) -> impl Iterator<Item = &mut State> {
+        std::iter::once(&mut self.machine.state)
+            .chain(self.peers.iter_mut().map(|peer| &mut peer.machine.state))
     }
 }
 
@@ -181,7 +298,8 @@ impl<O: Output> Run<'_, O> {
         packet
     }
 
-    fn ingress(&mut self, frame: &[u8], pass: Option<&Pass>) {
+    /// One pass. `Err`: the packet is another thread's, and nothing happened.
+    fn ingress(&mut self, frame: &[u8], pass: Option<&Pass>, share: Option<&Share>) -> Result<(), usize> {
         self.reset();
         match pass {
             None => {
@@ -197,6 +315,9 @@ impl<O: Output> Run<'_, O> {
         }
         self.set(StdField::PacketLength, frame.len() as u64);
         let mut packet = self.parse(frame);
+        if let Some(owner) = share.and_then(|share| share.other(&self.m.mem)) {
+            return Err(owner);
+        }
         let error = packet.error.unwrap_or(self.program.errors.no_error);
         self.set(StdField::ParserError, error);
         let wrong = self.verify_checksums(&mut packet, frame);
@@ -204,6 +325,7 @@ impl<O: Output> Run<'_, O> {
         self.m.run(self.program, &mut packet, frame, self.program.ingress_start);
         packet.exit = false;
         self.after_ingress(packet, frame);
+        Ok(())
     }
 
     fn verify_checksums(&mut self, packet: &mut PacketState, frame: &[u8]) -> bool {
@@ -238,8 +360,8 @@ impl<O: Output> Run<'_, O> {
             self.set(StdField::InstanceType, instance::REPLICATED);
             let mut replicas = std::mem::take(&mut self.b.replicas);
             replicas.clear();
-            match self.m.state.multicast.get(&(group as u32)) {
-                Some(copies) => replicas.extend(copies),
+            match self.m.rules.multicast.get(&(group as u32)) {
+                Some(copies) => replicas.extend(&**copies),
                 None => self.m.faults.unknown_groups += 1,
             }
             self.replicate(&packet.copied(), frame, &replicas);
@@ -368,7 +490,7 @@ impl<O: Output> Run<'_, O> {
 
     /// Replicas of a clone session and its length limit.
     fn session(&mut self, session: u16) -> Option<(Vec<Replica>, u64)> {
-        match self.m.state.sessions.get(&u32::from(session)) {
+        match self.m.rules.sessions.get(&u32::from(session)) {
             Some(s) => {
                 let limit = if s.packet_length_bytes == 0 { u64::MAX } else { s.packet_length_bytes.into() };
                 Some((s.replicas.clone(), limit))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::tables::{MAX_SLOTS, resolve_args};
 use super::{EntryAction, ProfileError, ProfileGroup, ProfileMember};
-use crate::exec::state::{Group, Member, Profile};
+use crate::exec::rules::{Group, Member, Profile};
 use crate::program::{ProfileId, ProfileInfo, Program};
 use crate::switch::Switch;
 
@@ -23,7 +23,7 @@ impl Switch {
     pub fn member_insert(&mut self, profile: ProfileId, member: ProfileMember) -> Result<()> {
         let program = Arc::clone(self.program());
         let info = info(&program, profile)?;
-        let members = &self.machine.state.profiles[profile.index()].members;
+        let members = &self.machine.rules.profiles[profile.index()].members;
         if members.contains_key(&member.id) {
             return Err(ProfileError::AlreadyExists {
                 profile: info.name.clone(),
@@ -44,7 +44,7 @@ impl Switch {
     pub fn member_modify(&mut self, profile: ProfileId, member: ProfileMember) -> Result<()> {
         let program = Arc::clone(self.program());
         let info = info(&program, profile)?;
-        if !self.machine.state.profiles[profile.index()].members.contains_key(&member.id) {
+        if !self.machine.rules.profiles[profile.index()].members.contains_key(&member.id) {
             return Err(ProfileError::NotFound { profile: info.name.clone(), what: "member", id: member.id });
         }
         self.put_member(&program, profile, info, member)
@@ -69,7 +69,7 @@ impl Switch {
         let (call, code, args) = resolve_args(program, &member.call).map_err(|e| bad(e.to_string()))?;
         let id = member.id;
         let member = Member { member: ProfileMember { id, call }, code, args };
-        self.machine.state.profiles[profile.index()].members.insert(id, member);
+        self.rules_mut().profile_mut(profile).members.insert(id, member);
         Ok(())
     }
 
@@ -80,7 +80,7 @@ impl Switch {
     pub fn member_delete(&mut self, profile: ProfileId, id: u32) -> Result<()> {
         let program = Arc::clone(self.program());
         let info = info(&program, profile)?;
-        let state = &self.machine.state.profiles[profile.index()];
+        let state = &self.machine.rules.profiles[profile.index()];
         if !state.members.contains_key(&id) {
             return Err(ProfileError::NotFound { profile: info.name.clone(), what: "member", id });
         }
@@ -91,14 +91,15 @@ impl Switch {
         if self.entries_use(info, &EntryAction::Member(id)) {
             return Err(used("a table entry"));
         }
-        self.machine.state.profiles[profile.index()].members.remove(&id);
+        self.rules_mut().profile_mut(profile).members.remove(&id);
         Ok(())
     }
 
     fn entries_use(&self, info: &ProfileInfo, action: &EntryAction) -> bool {
         info.tables.iter().any(|t| {
-            let table = &self.machine.state.tables[t.index()];
-            table.default_action.as_ref() == Some(action) || table.iter().any(|e| e.entry.action == *action)
+            let table = &self.machine.rules.tables[t.index()];
+            table.default_action.as_ref() == Some(action)
+                || table.iter().any(|(_, e)| e.entry.action == *action)
         })
     }
 
@@ -108,7 +109,7 @@ impl Switch {
     /// Unknown handle.
     pub fn members(&self, profile: ProfileId) -> Result<Vec<ProfileMember>> {
         info(self.program(), profile)?;
-        let state = &self.machine.state.profiles[profile.index()];
+        let state = &self.machine.rules.profiles[profile.index()];
         Ok(state.members.values().map(|m| m.member.clone()).collect())
     }
 
@@ -122,7 +123,7 @@ impl Switch {
         if !info.has_selector {
             return Err(ProfileError::NoSelector { profile: info.name.clone() });
         }
-        let state = &mut self.machine.state.profiles[profile.index()];
+        let state = self.rules_mut().profile_mut(profile);
         if state.groups.contains_key(&group.id) {
             return Err(ProfileError::AlreadyExists {
                 profile: info.name.clone(),
@@ -140,7 +141,7 @@ impl Switch {
     pub fn group_modify(&mut self, profile: ProfileId, group: ProfileGroup) -> Result<()> {
         let program = Arc::clone(self.program());
         let info = info(&program, profile)?;
-        let state = &mut self.machine.state.profiles[profile.index()];
+        let state = self.rules_mut().profile_mut(profile);
         if !state.groups.contains_key(&group.id) {
             return Err(ProfileError::NotFound { profile: info.name.clone(), what: "group", id: group.id });
         }
@@ -154,14 +155,14 @@ impl Switch {
     pub fn group_delete(&mut self, profile: ProfileId, id: u32) -> Result<()> {
         let program = Arc::clone(self.program());
         let info = info(&program, profile)?;
-        if !self.machine.state.profiles[profile.index()].groups.contains_key(&id) {
+        if !self.machine.rules.profiles[profile.index()].groups.contains_key(&id) {
             return Err(ProfileError::NotFound { profile: info.name.clone(), what: "group", id });
         }
         if self.entries_use(info, &EntryAction::Group(id)) {
             let user = "a table entry";
             return Err(ProfileError::InUse { profile: info.name.clone(), what: "group", id, user });
         }
-        self.machine.state.profiles[profile.index()].groups.remove(&id);
+        self.rules_mut().profile_mut(profile).groups.remove(&id);
         Ok(())
     }
 
@@ -171,7 +172,7 @@ impl Switch {
     /// Unknown handle.
     pub fn groups(&self, profile: ProfileId) -> Result<Vec<ProfileGroup>> {
         info(self.program(), profile)?;
-        let state = &self.machine.state.profiles[profile.index()];
+        let state = &self.machine.rules.profiles[profile.index()];
         Ok(state.groups.values().map(|g| g.group.clone()).collect())
     }
 }

@@ -1,6 +1,7 @@
 //! Multicast groups and clone sessions.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use super::{CloneSession, Replica, ReplicationError};
 use crate::switch::Switch;
@@ -31,10 +32,10 @@ impl Switch {
     /// A bad id, an id that is taken, a replica given twice.
     pub fn multicast_insert(&mut self, id: u32, replicas: Vec<Replica>) -> Result<()> {
         check(GROUP, id, 0xffff, &replicas)?;
-        if self.machine.state.multicast.contains_key(&id) {
+        if self.machine.rules.multicast.contains_key(&id) {
             return Err(ReplicationError::AlreadyExists { what: GROUP, id });
         }
-        self.machine.state.multicast.insert(id, replicas);
+        Arc::make_mut(&mut self.rules_mut().multicast).insert(id, replicas.into());
         Ok(())
     }
 
@@ -44,8 +45,8 @@ impl Switch {
     /// No such group, a replica given twice.
     pub fn multicast_modify(&mut self, id: u32, replicas: Vec<Replica>) -> Result<()> {
         check(GROUP, id, 0xffff, &replicas)?;
-        match self.machine.state.multicast.get_mut(&id) {
-            Some(old) => *old = replicas,
+        match Arc::make_mut(&mut self.rules_mut().multicast).get_mut(&id) {
+            Some(old) => *old = replicas.into(),
             None => return Err(ReplicationError::NotFound { what: GROUP, id }),
         }
         Ok(())
@@ -56,18 +57,18 @@ impl Switch {
     /// # Errors
     /// No such group.
     pub fn multicast_delete(&mut self, id: u32) -> Result<()> {
-        let removed = self.machine.state.multicast.remove(&id);
+        let removed = Arc::make_mut(&mut self.rules_mut().multicast).remove(&id);
         removed.map(drop).ok_or(ReplicationError::NotFound { what: GROUP, id })
     }
 
     /// A group's replicas, in the order given.
     pub fn multicast_get(&self, id: u32) -> Option<&[Replica]> {
-        self.machine.state.multicast.get(&id).map(Vec::as_slice)
+        self.machine.rules.multicast.get(&id).map(|replicas| &**replicas)
     }
 
     /// Ids of all multicast groups, ascending.
     pub fn multicast_ids(&self) -> Vec<u32> {
-        let mut ids: Vec<u32> = self.machine.state.multicast.keys().copied().collect();
+        let mut ids: Vec<u32> = self.machine.rules.multicast.keys().copied().collect();
         ids.sort_unstable();
         ids
     }
@@ -78,10 +79,10 @@ impl Switch {
     /// A bad id, an id that is taken, a replica given twice.
     pub fn clone_session_insert(&mut self, id: u32, session: CloneSession) -> Result<()> {
         check(SESSION, id, 0x7fff, &session.replicas)?;
-        if self.machine.state.sessions.contains_key(&id) {
+        if self.machine.rules.sessions.contains_key(&id) {
             return Err(ReplicationError::AlreadyExists { what: SESSION, id });
         }
-        self.machine.state.sessions.insert(id, session);
+        Arc::make_mut(&mut self.rules_mut().sessions).insert(id, session);
         Ok(())
     }
 
@@ -91,7 +92,7 @@ impl Switch {
     /// No such session, a replica given twice.
     pub fn clone_session_modify(&mut self, id: u32, session: CloneSession) -> Result<()> {
         check(SESSION, id, 0x7fff, &session.replicas)?;
-        match self.machine.state.sessions.get_mut(&id) {
+        match Arc::make_mut(&mut self.rules_mut().sessions).get_mut(&id) {
             Some(old) => *old = session,
             None => return Err(ReplicationError::NotFound { what: SESSION, id }),
         }
@@ -103,17 +104,17 @@ impl Switch {
     /// # Errors
     /// No such session.
     pub fn clone_session_delete(&mut self, id: u32) -> Result<()> {
-        let removed = self.machine.state.sessions.remove(&id);
+        let removed = Arc::make_mut(&mut self.rules_mut().sessions).remove(&id);
         removed.map(drop).ok_or(ReplicationError::NotFound { what: SESSION, id })
     }
 
     /// A clone session.
     pub fn clone_session_get(&self, id: u32) -> Option<&CloneSession> {
-        self.machine.state.sessions.get(&id)
+        self.machine.rules.sessions.get(&id)
     }
 
     /// Ids of all clone sessions, ascending.
     pub fn clone_session_ids(&self) -> Vec<u32> {
-        self.machine.state.sessions.keys().copied().collect()
+        self.machine.rules.sessions.keys().copied().collect()
     }
 }

@@ -30,11 +30,13 @@ impl Switch {
     pub fn register_read(&self, register: RegisterId, index: usize) -> Result<Vec<u8>> {
         let info = self.program().register_info(register);
         let info = info.ok_or(StateError::Unknown { what: "register", id: register.0 })?;
-        let state = &self.machine.state.registers[register.index()];
-        if index >= state.size {
-            return Err(out_of_range("register", &info.name, index, state.size));
-        }
-        Ok(bytes::shortest(&state.cells[index * state.limbs..(index + 1) * state.limbs]))
+        let out_of_range = || out_of_range("register", &info.name, index, info.size);
+        // Of several threads the one that wrote the cell last has its value.
+        let written_us =
+            |s: &&Switch| s.machine.state.registers[register.index()].written_us.get(index).copied();
+        let holder = self.threads().max_by_key(written_us).unwrap_or(self);
+        let cell = holder.machine.state.registers[register.index()].cell(index as u64);
+        Ok(bytes::shortest(cell.ok_or_else(out_of_range)?))
     }
 
     /// Sets a register cell.
@@ -45,17 +47,21 @@ impl Switch {
         let program = Arc::clone(self.program());
         let info = program.register_info(register);
         let info = info.ok_or(StateError::Unknown { what: "register", id: register.0 })?;
-        let state = &mut self.machine.state.registers[register.index()];
-        if index >= state.size {
-            return Err(out_of_range("register", &info.name, index, state.size));
+        if index >= info.size {
+            return Err(out_of_range("register", &info.name, index, info.size));
         }
         let value = bytes::canonical(value, info.bits).map_err(|problem| StateError::BadValue {
             what: "register",
             name: info.name.clone(),
             problem,
         })?;
-        let limbs = bytes::limbs(&value, state.limbs);
-        state.cells[index * state.limbs..(index + 1) * state.limbs].copy_from_slice(&limbs);
+        let limbs = bytes::limbs(&value, info.bits.div_ceil(64) as usize);
+        let now_us = self.now_us;
+        for state in self.states_mut() {
+            if let Some(cell) = state.registers[register.index()].cell_mut(index as u64, now_us) {
+                cell.copy_from_slice(&limbs);
+            }
+        }
         Ok(())
     }
 
@@ -66,8 +72,11 @@ impl Switch {
     pub fn counter_read(&self, counter: CounterId, index: usize) -> Result<CounterValue> {
         let info = self.program().counter_info(counter);
         let info = info.ok_or(StateError::Unknown { what: "counter", id: counter.0 })?;
-        let cells = &self.machine.state.counters[counter.index()];
-        cells.get(index).copied().ok_or_else(|| out_of_range("counter", &info.name, index, cells.len()))
+        if index >= info.size {
+            return Err(out_of_range("counter", &info.name, index, info.size));
+        }
+        let of_threads = self.threads().filter_map(|s| s.machine.state.counters[counter.index()].get(index));
+        Ok(of_threads.fold(CounterValue::default(), |sum, count| sum.plus(*count)))
     }
 
     /// Sets an indirect counter.
@@ -78,9 +87,16 @@ impl Switch {
         let program = Arc::clone(self.program());
         let info = program.counter_info(counter);
         let info = info.ok_or(StateError::Unknown { what: "counter", id: counter.0 })?;
-        let cells = &mut self.machine.state.counters[counter.index()];
-        let size = cells.len();
-        *cells.get_mut(index).ok_or_else(|| out_of_range("counter", &info.name, index, size))? = value;
+        if index >= info.size {
+            return Err(out_of_range("counter", &info.name, index, info.size));
+        }
+        // Threads add up, so one of them has it all.
+        let mut rest = value;
+        for state in self.states_mut() {
+            if let Some(cell) = state.counters[counter.index()].get_mut(index) {
+                *cell = std::mem::take(&mut rest);
+            }
+        }
         Ok(())
     }
 
@@ -134,7 +150,8 @@ impl Switch {
             padded.extend(value);
             Ok(padded)
         });
-        self.machine.state.value_sets[set.index()] = padded.collect::<Result<_>>()?;
+        let members: Vec<Vec<u8>> = padded.collect::<Result<_>>()?;
+        self.rules_mut().value_sets[set.index()] = Arc::new(members.into_iter().collect());
         Ok(())
     }
 
@@ -144,7 +161,7 @@ impl Switch {
     /// Unknown handle.
     pub fn value_set_read(&self, set: ValueSetId) -> Result<Vec<Vec<u8>>> {
         self.program().value_set_info(set).ok_or(StateError::Unknown { what: "value set", id: set.0 })?;
-        let mut members: Vec<Vec<u8>> = self.machine.state.value_sets[set.index()].iter().cloned().collect();
+        let mut members: Vec<Vec<u8>> = self.machine.rules.value_sets[set.index()].iter().cloned().collect();
         members.sort();
         Ok(members)
     }

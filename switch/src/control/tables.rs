@@ -25,7 +25,7 @@ impl Switch {
         let info = info(&program, table)?;
         refuse_const(info)?;
         let key = canonical_key(info, &entry.keys, entry.priority)?;
-        let state = &self.machine.state.tables[table.index()];
+        let state = &self.machine.rules.tables[table.index()];
         if state.find(&key).is_some() {
             return Err(TableError::AlreadyExists { table: info.name.clone() });
         }
@@ -37,7 +37,7 @@ impl Switch {
         let packed = pack_key(&program, table, &key.keys);
         let entry = TableEntry { keys: key.keys.clone(), action, ..entry };
         let now_us = self.now_us;
-        self.machine.state.tables[table.index()].insert(key, packed, new_entry(entry, target, false, now_us));
+        self.rules_mut().table_mut(table).insert(key, packed, new_entry(entry, target, false, now_us));
         Ok(())
     }
 
@@ -51,16 +51,12 @@ impl Switch {
         refuse_const(info)?;
         let key = canonical_key(info, &entry.keys, entry.priority)?;
         let missing = || TableError::NotFound { table: info.name.clone() };
-        let handle = self.machine.state.tables[table.index()].find(&key).ok_or_else(missing)?;
+        let handle = self.machine.rules.tables[table.index()].find(&key).ok_or_else(missing)?;
         check_timeout(info, &entry)?;
         let (action, target) = self.resolve_action(table, info, &entry.action, true)?;
+        let entry = TableEntry { keys: key.keys, action, ..entry };
         let now_us = self.now_us;
-        if let Some(old) = self.machine.state.tables[table.index()].entry_mut(handle) {
-            old.entry = TableEntry { keys: key.keys, action, ..entry };
-            old.target = target;
-            old.last_hit_us = now_us;
-            old.reported = false;
-        }
+        self.rules_mut().table_mut(table).replace(handle, new_entry(entry, target, false, now_us));
         Ok(())
     }
 
@@ -75,10 +71,7 @@ impl Switch {
         let key = canonical_key(info, &key.keys, key.priority)?;
         let missing = TableError::NotFound { table: info.name.clone() };
         let packed = pack_key(&program, table, &key.keys);
-        match self.machine.state.tables[table.index()].remove(&key, &packed) {
-            Some(_) => Ok(()),
-            None => Err(missing),
-        }
+        if self.rules_mut().table_mut(table).remove(&key, &packed) { Ok(()) } else { Err(missing) }
     }
 
     /// The entry with these keys and priority.
@@ -89,10 +82,10 @@ impl Switch {
         let program = Arc::clone(self.program());
         let info = info(&program, table)?;
         let key = canonical_key(info, &key.keys, key.priority)?;
-        let state = &self.machine.state.tables[table.index()];
-        let entry = state.find(&key).and_then(|h| state.entry(h));
-        let entry = entry.ok_or_else(|| TableError::NotFound { table: info.name.clone() })?;
-        Ok(view(info, entry, self.now_us))
+        let state = &self.machine.rules.tables[table.index()];
+        let entry = state.find(&key).and_then(|handle| Some((handle, state.entry(handle)?)));
+        let (handle, entry) = entry.ok_or_else(|| TableError::NotFound { table: info.name.clone() })?;
+        Ok(self.view(table, info, handle, entry))
     }
 
     /// All entries, const ones too, in order of insertion.
@@ -102,7 +95,8 @@ impl Switch {
     pub fn table_entries(&self, table: TableId) -> Result<Vec<EntryView>> {
         let program = Arc::clone(self.program());
         let info = info(&program, table)?;
-        Ok(self.machine.state.tables[table.index()].iter().map(|e| view(info, e, self.now_us)).collect())
+        let entries = self.machine.rules.tables[table.index()].iter();
+        Ok(entries.map(|(handle, entry)| self.view(table, info, handle, entry)).collect())
     }
 
     /// Number of entries.
@@ -111,7 +105,7 @@ impl Switch {
     /// Unknown handle.
     pub fn table_len(&self, table: TableId) -> Result<usize> {
         info(self.program(), table)?;
-        Ok(self.machine.state.tables[table.index()].len())
+        Ok(self.machine.rules.tables[table.index()].len())
     }
 
     /// The default action; `None` if there is none (a miss does nothing).
@@ -120,7 +114,7 @@ impl Switch {
     /// Unknown handle.
     pub fn table_default(&self, table: TableId) -> Result<Option<EntryAction>> {
         info(self.program(), table)?;
-        Ok(self.machine.state.tables[table.index()].default_action.clone())
+        Ok(self.machine.rules.tables[table.index()].default_action.clone())
     }
 
     /// Sets the default action; `None` restores the program's.
@@ -140,7 +134,7 @@ impl Switch {
             }
             None => self.program_default(table),
         };
-        let state = &mut self.machine.state.tables[table.index()];
+        let state = self.rules_mut().table_mut(table);
         state.default = target;
         state.default_action = action;
         Ok(())
@@ -161,7 +155,12 @@ impl Switch {
         if !info.has_counter {
             return Err(TableError::NoResource { table: info.name.clone(), what: "direct counter" });
         }
-        self.entry_for_write(table, key)?.counter = value;
+        let (handle, entry) = self.entry_for_write(table, key)?;
+        // Threads add up, so one of them has it all.
+        let mut rest = value;
+        for state in self.states_mut() {
+            state.hits_mut(table.index(), handle, &entry).counter = std::mem::take(&mut rest);
+        }
         Ok(())
     }
 
@@ -184,7 +183,9 @@ impl Switch {
             return Err(TableError::WrongActionSort { table: info.name.clone(), problem });
         }
         let now_us = self.now_us;
-        self.entry_for_write(table, key)?.meter = config.map(|c| Meter::new(c, now_us));
+        let (handle, entry) = self.entry_for_write(table, key)?;
+        let hits = self.machine.state.hits_mut(table.index(), handle, &entry);
+        hits.meter = config.map(|c| Meter::new(c, now_us));
         Ok(())
     }
 
@@ -194,26 +195,52 @@ impl Switch {
         let program = self.program().clone();
         let mut expired = Vec::new();
         for (id, info) in program.tables().filter(|(_, info)| info.supports_timeout) {
-            for entry in self.machine.state.tables[id.index()].iter_mut() {
-                let idle_ns = u128::from(now_us.saturating_sub(entry.last_hit_us)) * 1000;
+            let rules = Arc::clone(&self.machine.rules);
+            for (handle, entry) in rules.tables[id.index()].iter() {
+                let since_us = self.idle_since(id, handle, entry);
+                let idle_ns = u128::from(now_us.saturating_sub(since_us)) * 1000;
                 let timeout = u128::try_from(entry.entry.idle_timeout_ns).unwrap_or(0);
-                if timeout > 0 && idle_ns >= timeout && !entry.reported {
-                    entry.reported = true;
-                    expired.push((id, view(info, entry, now_us)));
+                if timeout == 0 || idle_ns < timeout {
+                    continue;
+                }
+                let reported = &mut self.machine.state.hits_mut(id.index(), handle, entry).reported_us;
+                if reported.replace(since_us) != Some(since_us) {
+                    expired.push((id, self.view(id, info, handle, entry)));
                 }
             }
         }
         expired
     }
 
-    fn entry_for_write(&mut self, table: TableId, key: &EntryKey) -> Result<&mut Entry> {
+    /// An entry's handle and the entry, in the present snapshot.
+    fn entry_for_write(&self, table: TableId, key: &EntryKey) -> Result<(u32, Arc<Entry>)> {
         let program = Arc::clone(self.program());
         let info = info(&program, table)?;
         let key = canonical_key(info, &key.keys, key.priority)?;
-        let state = &mut self.machine.state.tables[table.index()];
-        let missing = || TableError::NotFound { table: info.name.clone() };
-        let handle = state.find(&key).ok_or_else(missing)?;
-        state.entry_mut(handle).ok_or_else(missing)
+        let state = &self.machine.rules.tables[table.index()];
+        let found = state.find(&key).and_then(|handle| Some((handle, state.shared_entry(handle)?)));
+        found.ok_or_else(|| TableError::NotFound { table: info.name.clone() })
+    }
+
+    /// When an entry was hit last, or written.
+    fn idle_since(&self, table: TableId, handle: u32, entry: &Entry) -> u64 {
+        let last =
+            self.threads().filter_map(|s| s.machine.state.hits(table, handle, entry)).map(|h| h.last_us);
+        last.fold(entry.written_us, u64::max)
+    }
+
+    fn view(&self, table: TableId, info: &TableInfo, handle: u32, entry: &Entry) -> EntryView {
+        let counters =
+            self.threads().filter_map(|s| s.machine.state.hits(table, handle, entry)).map(|h| h.counter);
+        let hits = self.machine.state.hits(table, handle, entry);
+        let idle_us = self.now_us.saturating_sub(self.idle_since(table, handle, entry));
+        EntryView {
+            entry: entry.entry.clone(),
+            counter: info.has_counter.then(|| counters.fold(CounterValue::default(), CounterValue::plus)),
+            meter: hits.and_then(|h| h.meter.as_ref()).map(|m| m.config),
+            is_const: entry.is_const,
+            idle_ns: idle_us.saturating_mul(1000),
+        }
     }
 
     /// Checks an entry's action and says what to run. `hit`: for an entry, not for the default.
@@ -238,7 +265,7 @@ impl Switch {
                 Err(wrong("has an action profile: entries name a member, a group or a one-shot set"))
             }
             (EntryAction::Member(id), Some(profile)) => {
-                let members = &self.machine.state.profiles[profile.index()].members;
+                let members = &self.machine.rules.profiles[profile.index()].members;
                 let Some(member) = members.get(id) else {
                     return Err(self.missing(profile, "member", *id));
                 };
@@ -246,7 +273,7 @@ impl Switch {
                 Ok((action.clone(), Target::Member(*id)))
             }
             (EntryAction::Group(id), Some(profile)) => {
-                if !self.machine.state.profiles[profile.index()].groups.contains_key(id) {
+                if !self.machine.rules.profiles[profile.index()].groups.contains_key(id) {
                     return Err(self.missing(profile, "group", *id));
                 }
                 Ok((action.clone(), Target::Group(*id)))
@@ -317,7 +344,7 @@ impl Switch {
         let program = Arc::clone(self.program());
         for (table, info) in program.tables() {
             let (action, target) = self.program_default(table);
-            let state = &mut self.machine.state.tables[table.index()];
+            let state = self.rules_mut().table_mut(table);
             state.default = target;
             state.default_action = action;
             let spec = &program.tables[table.index()];
@@ -341,7 +368,7 @@ impl Switch {
                         continue;
                     }
                 };
-                let state = &mut self.machine.state.tables[table.index()];
+                let state = self.rules_mut().table_mut(table);
                 if state.find(&key).is_some() {
                     tracing::warn!(table = info.name, "const entry given twice, the first stays");
                     continue;
@@ -364,8 +391,7 @@ impl Switch {
 pub(super) const MAX_SLOTS: u64 = 1 << 16;
 
 fn new_entry(entry: TableEntry, target: Target, is_const: bool, now_us: u64) -> Entry {
-    let counter = CounterValue::default();
-    Entry { target, counter, meter: None, last_hit_us: now_us, reported: false, is_const, entry, serial: 0 }
+    Entry { target, is_const, entry, serial: 0, written_us: now_us }
 }
 
 fn info(program: &Program, table: TableId) -> Result<&TableInfo> {
@@ -415,16 +441,6 @@ pub(super) fn resolve_args(program: &Program, call: &ActionCall) -> Result<(Acti
         args.push(arg);
     }
     Ok((ActionCall { action: call.action, args }, program.actions[call.action.index()].code, limbs.into()))
-}
-
-fn view(info: &TableInfo, entry: &Entry, now_us: u64) -> EntryView {
-    EntryView {
-        entry: entry.entry.clone(),
-        counter: info.has_counter.then_some(entry.counter),
-        meter: entry.meter.as_ref().map(|m| m.config),
-        is_const: entry.is_const,
-        idle_ns: now_us.saturating_sub(entry.last_hit_us).saturating_mul(1000),
-    }
 }
 
 /// A const entry's key, without bits that its mask or prefix hides.

@@ -114,6 +114,16 @@ pub struct CounterValue {
     pub bytes: u64,
 }
 
+impl CounterValue {
+    /// The sum of two; both wrap around.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            packets: self.packets.wrapping_add(other.packets),
+            bytes: self.bytes.wrapping_add(other.bytes),
+        }
+    }
+}
+
 /// Rates of a two-rate three-colour meter: per second and burst, in packets or bytes as the meter was declared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MeterConfig {

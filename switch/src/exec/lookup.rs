@@ -1,7 +1,7 @@
 //! Keys, table lookups, the parser's selects.
 
+use super::rules::{Resolved, Rules};
 use super::run::{Machine, ParserError};
-use super::state::{Resolved, State};
 use super::{PacketState, wire};
 use crate::program::Program;
 use crate::program::op::{END, KeyPart, KeySource, Loc, Pc, SelectCase};
@@ -95,33 +95,27 @@ impl Machine {
         for (limb, mask) in self.key.iter_mut().zip(&spec.static_mask) {
             *limb &= mask;
         }
-        let table = &mut self.state.tables[table as usize];
-        let handle = table.lookup(&self.key, &mut self.masked);
-        if let Some(entry) = handle.and_then(|h| table.entry_mut(h)) {
-            if spec.has_counter {
-                entry.counter.packets = entry.counter.packets.wrapping_add(1);
-                entry.counter.bytes = entry.counter.bytes.wrapping_add(packet.ingress_length);
-            }
-            if spec.supports_timeout {
-                entry.last_hit_us = packet.now_us;
-                entry.reported = false;
-            }
+        let rules = &*self.rules;
+        let of_table = &*rules.tables[table as usize];
+        let found = of_table.lookup(&self.key, &mut self.masked).and_then(|h| Some((h, of_table.entry(h)?)));
+        if let Some((handle, entry)) = found.filter(|_| spec.counts_hits()) {
+            let hits = self.state.hits_mut(table as usize, handle, entry);
+            hits.counter.packets = hits.counter.packets.wrapping_add(1);
+            hits.counter.bytes = hits.counter.bytes.wrapping_add(packet.ingress_length);
+            hits.last_us = packet.now_us;
             if let Some((target, mask, unit)) = spec.direct_meter {
-                let colour = match &mut entry.meter {
+                let colour = match &mut hits.meter {
                     Some(meter) => meter.execute(unit, packet.ingress_length, packet.now_us),
                     None => 0,
                 };
                 self.mem[target as usize] = colour & mask;
             }
         }
-        let target = match handle.and_then(|h| table.entry(h)) {
-            Some(entry) => &entry.target,
-            None => &table.default,
-        };
-        let hit = handle.is_some();
-        let profile = spec.profile.map(|p| &self.state.profiles[p as usize]);
+        let target = found.map_or(&of_table.default, |(_, entry)| &entry.target);
+        let hit = found.is_some();
+        let profile = spec.profile.map(|p| &*rules.profiles[p as usize]);
         let (mem, bytes, calls) = (&self.mem, &mut self.bytes, &mut self.state.calls);
-        let resolved = State::resolve(
+        let resolved = Rules::resolve(
             target,
             profile,
             |action| spec.next_of(action, hit),
@@ -185,7 +179,7 @@ impl Machine {
                         }
                         key
                     };
-                    let found = self.state.value_sets[*set as usize].iter().any(|member| {
+                    let found = self.rules.value_sets[*set as usize].iter().any(|member| {
                         packed(member).iter().zip(&self.key).zip(mask).all(|((v, k), m)| k & m == v & m)
                     });
                     if found {

@@ -8,6 +8,7 @@ mod lookup;
 pub(crate) mod meter;
 mod parse;
 mod rare;
+pub(crate) mod rules;
 mod run;
 pub(crate) mod state;
 pub(crate) mod table;
@@ -85,4 +86,18 @@ pub struct RuntimeFaults {
     pub loops_cut: u64,
     /// Replication to a multicast group or clone session that does not exist.
     pub unknown_groups: u64,
+}
+
+impl RuntimeFaults {
+    /// The sum of two.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            index_out_of_range: self.index_out_of_range + other.index_out_of_range,
+            stack_out_of_range: self.stack_out_of_range + other.stack_out_of_range,
+            division_by_zero: self.division_by_zero + other.division_by_zero,
+            asserts_failed: self.asserts_failed + other.asserts_failed,
+            loops_cut: self.loops_cut + other.loops_cut,
+            unknown_groups: self.unknown_groups + other.unknown_groups,
+        }
+    }
 }

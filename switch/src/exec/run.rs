@@ -1,6 +1,9 @@
 //! The interpreter.
 
+use std::sync::Arc;
+
 use super::limbs::Limbs;
+use super::rules::Rules;
 use super::state::State;
 use super::{PacketState, RuntimeFaults, wide, wire, word};
 use crate::program::op::{END, Loc, Op, Pc};
@@ -11,6 +14,7 @@ use crate::program::{Program, StdField};
 pub(crate) struct Machine {
     /// The packet's memory; see `program::layout`.
     pub(crate) mem: Limbs,
+    pub(crate) rules: Arc<Rules>,
     pub(crate) state: State,
     pub(crate) faults: RuntimeFaults,
     drop_port: u64,
@@ -70,12 +74,13 @@ fn shr(value: u64, count: u64) -> u64 {
 }
 
 impl Machine {
-    pub(crate) fn new(program: &Program, state: State, drop_port: u16) -> Self {
+    pub(crate) fn new(program: &Program, rules: Arc<Rules>, state: State, drop_port: u16) -> Self {
         let (before, consts) = (program.layout.consts as usize, &program.code.consts);
         let mut mem = Limbs::zeros(before + consts.len());
         mem[before..].copy_from_slice(consts);
         Self {
             mem,
+            rules,
             state,
             faults: RuntimeFaults::default(),
             drop_port: drop_port.into(),
@@ -493,7 +498,7 @@ impl Machine {
     #[inline(always)]
     pub(super) fn register_write(&mut self, a: Loc, register: u32, index: Loc) {
         let index = self.get(index);
-        let Some(cell) = self.state.registers[register as usize].cell_mut(index) else {
+        let Some(cell) = self.state.registers[register as usize].cell_mut(index, self.state.now_us) else {
             self.faults.index_out_of_range += 1;
             return;
         };
@@ -508,7 +513,7 @@ impl Machine {
     #[inline(always)]
     pub(super) fn register_add(&mut self, a: Loc, register: u32, index: Loc) {
         let index = self.get(index);
-        let Some(cell) = self.state.registers[register as usize].cell_mut(index) else {
+        let Some(cell) = self.state.registers[register as usize].cell_mut(index, self.state.now_us) else {
             self.faults.index_out_of_range += 1;
             return;
         };

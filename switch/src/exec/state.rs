@@ -1,21 +1,18 @@
-//! What a switch remembers between packets.
-
-use std::collections::{BTreeMap, HashSet};
-
-use rustc_hash::FxHashMap;
+//! What packets leave behind in a switch.
 
 use super::limbs::Limbs;
 use super::meter::Meter;
-use super::table::{Table, Target};
-use crate::control::{CloneSession, CounterValue, ProfileGroup, ProfileMember, Replica};
-use crate::program::Program;
-use crate::program::op::Pc;
+use super::table::Entry;
+use crate::control::CounterValue;
+use crate::program::{Program, TableId};
 
 #[derive(Debug)]
 pub(crate) struct Register {
     pub(crate) limbs: usize,
     pub(crate) size: usize,
     pub(crate) cells: Limbs,
+    /// When each cell was written last, of a switch whose threads have cells of their own; else empty.
+    pub(crate) written_us: Vec<u64>,
 }
 
 impl Register {
@@ -26,62 +23,55 @@ impl Register {
         self.cells.get(index * self.limbs..(index + 1) * self.limbs)
     }
 
-    /// See [`Self::cell`].
+    /// See [`Self::cell`]; the cell counts as written now.
     #[inline(always)]
-    pub(crate) fn cell_mut(&mut self, index: u64) -> Option<&mut [u64]> {
+    pub(crate) fn cell_mut(&mut self, index: u64, now_us: u64) -> Option<&mut [u64]> {
         let index = usize::try_from(index).ok().filter(|index| *index < self.size)?;
+        if let Some(written_us) = self.written_us.get_mut(index) {
+            *written_us = now_us;
+        }
         self.cells.get_mut(index * self.limbs..(index + 1) * self.limbs)
     }
 }
 
-#[derive(Debug)]
-pub(crate) struct Member {
-    pub(crate) member: ProfileMember,
-    pub(crate) code: Pc,
-    pub(crate) args: Box<[u64]>,
+/// What packets did to a table's entry.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Hits {
+    /// Of the entry that this is about. A handle may be another entry's by now; that one begins anew.
+    serial: Option<u64>,
+    pub(crate) counter: CounterValue,
+    pub(crate) meter: Option<Meter>,
+    pub(crate) last_us: u64,
+    /// Expiry was reported of an entry that had been idle since then.
+    pub(crate) reported_us: Option<u64>,
 }
-
-#[derive(Debug)]
-pub(crate) struct Group {
-    pub(crate) group: ProfileGroup,
-    /// Member ids, ascending, each as often as its weight says.
-    pub(crate) slots: Vec<u32>,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Profile {
-    pub(crate) members: BTreeMap<u32, Member>,
-    pub(crate) groups: BTreeMap<u32, Group>,
-}
-
-/// Members of a parser value set, raw (concatenated fields, padded at the front to whole bytes).
-pub(crate) type ValueSet = HashSet<Vec<u8>>;
 
 #[derive(Debug)]
 pub(crate) struct State {
-    pub(crate) tables: Vec<Table>,
-    pub(crate) profiles: Vec<Profile>,
+    /// Clock of the packets at hand.
+    pub(crate) now_us: u64,
+    /// By table, then by handle.
+    hits: Vec<Vec<Hits>>,
     pub(crate) registers: Vec<Register>,
     pub(crate) counters: Vec<Vec<CounterValue>>,
     pub(crate) meters: Vec<Vec<Option<Meter>>>,
-    pub(crate) value_sets: Vec<ValueSet>,
-    pub(crate) multicast: FxHashMap<u32, Vec<Replica>>,
-    pub(crate) sessions: BTreeMap<u32, CloneSession>,
     /// Calls of each calculation, for round robin.
     pub(crate) calls: Vec<u64>,
     pub(crate) random: u64,
 }
 
 impl State {
-    pub(crate) fn new(program: &Program, seed: u64) -> Self {
+    /// `stamps`: cells of registers remember when they were written.
+    pub(crate) fn new(program: &Program, seed: u64, stamps: bool) -> Self {
         let objects = &program.objects;
         let register = |r: &crate::program::RegisterInfo| {
             let limbs = r.bits.div_ceil(64) as usize;
-            Register { limbs, size: r.size, cells: Limbs::zeros(limbs * r.size) }
+            let written_us = vec![0; if stamps { r.size } else { 0 }];
+            Register { limbs, size: r.size, cells: Limbs::zeros(limbs * r.size), written_us }
         };
         Self {
-            tables: program.tables.iter().map(Table::new).collect(),
-            profiles: objects.profiles.iter().map(|_| Profile::default()).collect(),
+            now_us: 0,
+            hits: vec![Vec::new(); program.tables.len()],
             registers: objects.registers.iter().map(register).collect(),
             counters: objects.counters.iter().map(|c| vec![CounterValue::default(); c.size]).collect(),
             meters: program
@@ -89,12 +79,42 @@ impl State {
                 .iter()
                 .map(|m| vec![None; if m.direct_target.is_some() { 0 } else { m.size }])
                 .collect(),
-            value_sets: objects.value_sets.iter().map(|_| ValueSet::default()).collect(),
-            multicast: FxHashMap::default(),
-            sessions: BTreeMap::new(),
             calls: vec![0; program.calculations.len()],
             random: seed,
         }
+    }
+
+    /// Of no program's packets: for a switch that only holds rules.
+    pub(crate) fn none() -> Self {
+        Self {
+            now_us: 0,
+            hits: Vec::new(),
+            registers: Vec::new(),
+            counters: Vec::new(),
+            meters: Vec::new(),
+            calls: Vec::new(),
+            random: 0,
+        }
+    }
+
+    /// What happened to an entry, if anything did.
+    pub(crate) fn hits(&self, table: TableId, handle: u32, entry: &Entry) -> Option<&Hits> {
+        let hits = self.hits.get(table.index())?.get(handle as usize)?;
+        (hits.serial == Some(entry.serial)).then_some(hits)
+    }
+
+    /// See [`Self::hits`]; begins it if need be.
+    #[inline]
+    pub(crate) fn hits_mut(&mut self, table: usize, handle: u32, entry: &Entry) -> &mut Hits {
+        let of_table = &mut self.hits[table];
+        if of_table.len() <= handle as usize {
+            of_table.resize(handle as usize + 1, Hits::default());
+        }
+        let hits = &mut of_table[handle as usize];
+        if hits.serial != Some(entry.serial) {
+            *hits = Hits { serial: Some(entry.serial), ..Hits::default() };
+        }
+        hits
     }
 
     /// SplitMix64.
@@ -104,41 +124,5 @@ impl State {
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^ (z >> 31)
-    }
-}
-
-/// What a lookup found: code to run, where to go on, arguments.
-pub(crate) enum Resolved<'a> {
-    Call { code: Pc, next: Pc, args: &'a [u64] },
-    Nothing { next: Pc },
-}
-
-impl State {
-    /// Follows a target to an action. `hash` is called for groups only.
-    pub(crate) fn resolve<'a>(
-        target: &'a Target,
-        profile: Option<&'a Profile>,
-        next_of: impl Fn(u32) -> Pc,
-        miss_next: Pc,
-        hash: impl FnOnce() -> u64,
-    ) -> Resolved<'a> {
-        let member = |id: u32| match profile.and_then(|p| p.members.get(&id)) {
-            Some(m) => Resolved::Call { code: m.code, next: next_of(m.member.call.action.0), args: &m.args },
-            None => Resolved::Nothing { next: miss_next },
-        };
-        match target {
-            Target::Call { code, next, args } => Resolved::Call { code: *code, next: *next, args },
-            Target::Nothing { next } => Resolved::Nothing { next: *next },
-            Target::Member(id) => member(*id),
-            Target::Group(id) => match profile.and_then(|p| p.groups.get(id)) {
-                Some(g) if !g.slots.is_empty() => member(g.slots[(hash() % g.slots.len() as u64) as usize]),
-                // BMv2: an empty group runs nothing and ends there.
-                _ => Resolved::Nothing { next: crate::program::op::END },
-            },
-            Target::OneShot(slots) => match slots.get((hash() % slots.len().max(1) as u64) as usize) {
-                Some(Target::Call { code, next, args }) => Resolved::Call { code: *code, next: *next, args },
-                _ => Resolved::Nothing { next: crate::program::op::END },
-            },
-        }
     }
 }

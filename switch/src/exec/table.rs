@@ -1,12 +1,13 @@
-//! Tables at run time: entries, and the index that finds them.
+//! Tables at run time: entries, and the index that finds them. What is shared with older snapshots is behind an [`Arc`], so that a
+//! copy for the next snapshot costs a counter for each entry, not its keys.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::meter::Meter;
-use crate::control::{CounterValue, EntryAction, EntryKey, TableEntry};
+use crate::control::{EntryAction, EntryKey, TableEntry};
 use crate::program::op::Pc;
 use crate::program::{IndexKind, TableSpec};
 
@@ -29,26 +30,24 @@ pub(crate) enum Target {
     OneShot(Box<[Target]>),
 }
 
+/// What the control plane says about an entry. What packets do to it is in [`super::state::Hits`].
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) target: Target,
-    pub(crate) counter: CounterValue,
-    pub(crate) meter: Option<Meter>,
-    pub(crate) last_hit_us: u64,
-    /// Its expiry was reported and it was not hit since.
-    pub(crate) reported: bool,
     pub(crate) is_const: bool,
     pub(crate) entry: TableEntry,
-    /// Order of insertion.
+    /// Order of insertion; never used again in this table.
     pub(crate) serial: u64,
+    /// When it was written last: it is idle from here if no packet hits it.
+    pub(crate) written_us: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Table {
     index: Index,
-    entries: Vec<Option<Entry>>,
+    entries: Vec<Option<Arc<Entry>>>,
     free: BinaryHeap<Reverse<u32>>,
-    handles: FxHashMap<EntryKey, u32>,
+    handles: FxHashMap<Arc<EntryKey>, u32>,
     pub(crate) default: Target,
     pub(crate) default_action: Option<EntryAction>,
     next_serial: u64,
@@ -62,36 +61,40 @@ pub(crate) struct PackedKey {
     /// Prefix length of the lpm field.
     pub(crate) prefix_len: u32,
     /// Bounds of the range fields, in order.
-    pub(crate) ranges: Vec<(Vec<u64>, Vec<u64>)>,
+    pub(crate) ranges: Vec<Bounds>,
 }
 
-#[derive(Debug)]
+/// Lowest and highest value, as limbs.
+type Bounds = (Vec<u64>, Vec<u64>);
+
+#[derive(Debug, Clone)]
 enum Index {
     /// No key: always a miss.
     None,
     /// Keys of one limb.
     Exact1(FxHashMap<u64, u32>),
-    Exact(FxHashMap<Box<[u64]>, u32>),
+    Exact(FxHashMap<Arc<[u64]>, u32>),
     /// By prefix length, longest first.
     Lpm(Vec<PrefixGroup>),
     /// By priority, then handle: the first that matches wins.
     Rows(Rows),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct PrefixGroup {
     prefix_len: u32,
-    mask: Box<[u64]>,
-    map: FxHashMap<Box<[u64]>, u32>,
+    mask: Arc<[u64]>,
+    map: FxHashMap<Arc<[u64]>, u32>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Rows {
     limbs: usize,
     order: Vec<(Reverse<i32>, u32)>,
     /// Mask and value of each row, `2 * limbs` limbs a row.
     words: Vec<u64>,
-    ranges: Vec<Vec<(Vec<u64>, Vec<u64>)>>,
+    /// Of each row, bounds of its range fields.
+    ranges: Vec<Arc<[Bounds]>>,
     /// Limbs of each range field in the packed key.
     range_limbs: Vec<RangeField>,
 }
@@ -144,23 +147,22 @@ impl Table {
         self.handles.get(key).copied()
     }
 
+    #[inline(always)]
     pub(crate) fn entry(&self, handle: u32) -> Option<&Entry> {
-        self.entries.get(handle as usize)?.as_ref()
+        self.entries.get(handle as usize)?.as_deref()
     }
 
-    pub(crate) fn entry_mut(&mut self, handle: u32) -> Option<&mut Entry> {
-        self.entries.get_mut(handle as usize)?.as_mut()
+    pub(crate) fn shared_entry(&self, handle: u32) -> Option<Arc<Entry>> {
+        self.entries.get(handle as usize)?.clone()
     }
 
-    /// All entries, in order of insertion.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
-        let mut all: Vec<&Entry> = self.entries.iter().flatten().collect();
-        all.sort_by_key(|e| e.serial);
+    /// All entries with their handles, in order of insertion.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Entry)> {
+        let entries = self.entries.iter().enumerate();
+        let mut all: Vec<(u32, &Entry)> =
+            entries.filter_map(|(handle, e)| Some((handle as u32, e.as_deref()?))).collect();
+        all.sort_by_key(|(_, e)| e.serial);
         all.into_iter()
-    }
-
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
-        self.entries.iter_mut().flatten()
     }
 
     /// Adds an entry that is not there yet.
@@ -176,15 +178,24 @@ impl Table {
             }
         };
         self.index.insert(packed, key.priority, handle);
-        self.handles.insert(key, handle);
-        self.entries[handle as usize] = Some(entry);
+        self.handles.insert(key.into(), handle);
+        self.entries[handle as usize] = Some(entry.into());
     }
 
-    pub(crate) fn remove(&mut self, key: &EntryKey, packed: &PackedKey) -> Option<Entry> {
-        let handle = self.handles.remove(key)?;
+    /// Puts another entry in the place of one, which keeps its key, counter and meter.
+    pub(crate) fn replace(&mut self, handle: u32, entry: Entry) {
+        if let Some(Some(old)) = self.entries.get_mut(handle as usize) {
+            *old = Arc::new(Entry { serial: old.serial, ..entry });
+        }
+    }
+
+    /// False: there was none.
+    pub(crate) fn remove(&mut self, key: &EntryKey, packed: &PackedKey) -> bool {
+        let Some(handle) = self.handles.remove(key) else { return false };
         self.index.remove(packed, key.priority, handle);
         self.free.push(Reverse(handle));
-        self.entries[handle as usize].take()
+        self.entries[handle as usize] = None;
+        true
     }
 
     #[inline]
@@ -195,7 +206,7 @@ impl Table {
             Index::Exact(map) => map.get(key).copied(),
             Index::Lpm(groups) => groups.iter().find_map(|g| {
                 scratch.clear();
-                scratch.extend(key.iter().zip(&g.mask).map(|(k, m)| k & m));
+                scratch.extend(key.iter().zip(&*g.mask).map(|(k, m)| k & m));
                 g.map.get(scratch.as_slice()).copied()
             }),
             Index::Rows(rows) => rows.lookup(key),
@@ -228,7 +239,7 @@ impl Index {
                 let words = key.mask.into_iter().chain(key.value);
                 let from = at * 2 * rows.limbs;
                 rows.words.splice(from..from, words);
-                rows.ranges.insert(at, key.ranges);
+                rows.ranges.insert(at, key.ranges.into());
             }
         }
     }
@@ -278,7 +289,7 @@ impl Rows {
 
     #[inline]
     fn in_ranges(&self, row: usize, key: &[u64]) -> bool {
-        self.range_limbs.iter().zip(&self.ranges[row]).all(|(field, (low, high))| {
+        self.range_limbs.iter().zip(&*self.ranges[row]).all(|(field, (low, high))| {
             if field.limbs == 1 {
                 let value = (key[field.limb] >> field.shift) & field.mask;
                 low[0] <= value && value <= high[0]

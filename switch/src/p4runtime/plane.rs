@@ -57,6 +57,21 @@ impl Plane {
         Self { pipeline, notes: Arc::default(), target: Target::Shadow(Arc::new(Mutex::new(switch))) }
     }
 
+    /// Runs `f` beside the packet path: on the rules alone ([`SwitchHandle::with_rules`]).
+    pub(super) async fn with_rules<R>(
+        &self,
+        f: impl FnOnce(&mut Context<'_>) -> R,
+    ) -> Result<R, RuntimeError> {
+        let run = |switch: &mut Switch| {
+            let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+            f(&mut Context { switch, pipeline: &self.pipeline, notes: &mut notes })
+        };
+        match &self.target {
+            Target::Live(handle) => handle.with_rules(run).await,
+            Target::Shadow(switch) => Ok(run(&mut switch.lock().unwrap_or_else(PoisonError::into_inner))),
+        }
+    }
+
     /// Runs `f` between two packets.
     pub(super) async fn with<R: Send + 'static>(
         &self,

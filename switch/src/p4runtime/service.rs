@@ -251,7 +251,12 @@ impl P4Runtime for Service {
         })?;
         let updates = Arc::new(request.updates);
         let applied = Arc::clone(&updates);
-        let written = plane.with(move |cx| write::write(cx, &applied, atomicity)).await.map_err(runtime)?;
+        let written = if write::rules_only(&plane.pipeline, &updates, atomicity) {
+            plane.with_rules(|cx| write::write(cx, &applied, atomicity)).await
+        } else {
+            plane.with(move |cx| write::write(cx, &applied, atomicity)).await
+        }
+        .map_err(runtime)?;
         if let Some(saved) = &mut gate.saved {
             let outcomes = written.as_ref().err();
             let accepted = |at: usize| outcomes.is_none_or(|outcomes| outcomes[at].is_ok());

@@ -1,12 +1,36 @@
 //! A batch of updates, in the three atomicities.
 
 use inca_p4runtime::{
-    p4v1::{Update, write_request::Atomicity},
+    info::TableInfo,
+    p4v1::{Update, entity::Entity as Kind, write_request::Atomicity},
     status::UpdateError,
 };
 use tonic::Code;
 
-use super::{entity, error::Outcome, plane::Context};
+use super::{entity, error::Outcome, pipeline::Pipeline, plane::Context};
+
+/// Whether a batch is about rules alone, so that no packet has to wait for it. Undoing is not, where it brings counters back.
+pub(super) fn rules_only(pipeline: &Pipeline, updates: &[Update], atomicity: Atomicity) -> bool {
+    let rules_only = |update: &Update| match update.entity.as_ref().and_then(|entity| entity.entity.as_ref())
+    {
+        Some(Kind::TableEntry(entry)) => {
+            let undoes = atomicity != Atomicity::ContinueOnError;
+            let counts =
+                |table: &TableInfo| table.direct_meter.is_some() || table.direct_counter.is_some() && undoes;
+            let brings = entry.counter_data.is_some() || entry.meter_config.is_some();
+            !brings && !pipeline.info.table_by_id(entry.table_id).is_ok_and(counts)
+        }
+        Some(
+            Kind::ActionProfileMember(_)
+            | Kind::ActionProfileGroup(_)
+            | Kind::PacketReplicationEngineEntry(_)
+            | Kind::ValueSetEntry(_)
+            | Kind::DigestEntry(_),
+        ) => true,
+        _ => false,
+    };
+    updates.iter().all(rules_only)
+}
 
 /// Applies a batch between two packets. `Err` holds one outcome per update, of which at least one is an error.
 ///

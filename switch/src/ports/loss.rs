@@ -89,11 +89,11 @@ impl Loss {
         self.rules.keys().map(|(port, _)| *port)
     }
 
-    /// Dice of a port's two directions: in, out.
-    pub(crate) fn dice(&self, port: u16) -> (Dice, Dice) {
+    /// Dice of a port's two directions: in, out. Each thread has its own.
+    pub(crate) fn dice(&self, port: u16, thread: usize) -> (Dice, Dice) {
         let dice = |direction, salt: u64| {
             let p = self.rules.get(&(port, direction)).copied().unwrap_or(self.everywhere);
-            Dice::new(p, self.seed ^ (u64::from(port) << 32) ^ salt)
+            Dice::new(p, self.seed ^ (u64::from(port) << 32) ^ ((thread as u64) << 8) ^ salt)
         };
         (dice(Direction::Rx, 1), dice(Direction::Tx, 2))
     }
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     fn losses(p: f64, seed: u64) -> Vec<usize> {
-        let (mut dice, _) = Loss::new(p, &[], seed).unwrap().dice(1);
+        let (mut dice, _) = Loss::new(p, &[], seed).unwrap().dice(1, 0);
         (0..100_000).filter(|_| dice.lose()).collect()
     }
 
@@ -150,10 +150,11 @@ mod tests {
     fn directions_and_ports_are_independent() {
         let loss = Loss::new(0.5, &["2:tx:0".parse().unwrap()], 3).unwrap();
         let draw = |mut d: Dice| (0..64).map(|_| d.lose()).collect::<Vec<_>>();
-        let (rx1, tx1) = loss.dice(1);
-        let (rx2, tx2) = loss.dice(2);
+        let (rx1, tx1) = loss.dice(1, 0);
+        let (rx2, tx2) = loss.dice(2, 0);
         let (rx1, tx1, rx2) = (draw(rx1), draw(tx1), draw(rx2));
         assert!(rx1 != tx1 && rx1 != rx2);
+        assert!(rx1 != draw(loss.dice(1, 1).0));
         assert!(!draw(tx2).contains(&true));
     }
 

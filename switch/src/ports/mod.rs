@@ -141,7 +141,24 @@ pub struct PortStats {
     pub rx_dropped: u64,
 }
 
-/// One port.
+impl PortStats {
+    /// The sum of two.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            rx_frames: self.rx_frames + other.rx_frames,
+            rx_bytes: self.rx_bytes + other.rx_bytes,
+            tx_frames: self.tx_frames + other.tx_frames,
+            tx_bytes: self.tx_bytes + other.tx_bytes,
+            rx_lost: self.rx_lost + other.rx_lost,
+            tx_lost: self.tx_lost + other.tx_lost,
+            tx_failed: self.tx_failed + other.tx_failed,
+            rx_truncated: self.rx_truncated + other.rx_truncated,
+            rx_dropped: self.rx_dropped + other.rx_dropped,
+        }
+    }
+}
+
+/// One thread's end of a port.
 #[derive(Debug)]
 pub(crate) struct Port {
     pub(crate) number: u16,
@@ -157,18 +174,23 @@ pub(crate) struct Port {
 const MAX_BACKLOG: usize = 16 * 1024;
 
 impl Port {
-    /// Opens a port.
-    pub(crate) fn open(spec: &PortSpec, loss: &Loss) -> Result<Self, PortError> {
-        let socket = PacketSocket::open(spec)?;
-        let (rx_dice, tx_dice) = loss.dice(spec.port);
-        Ok(Self {
-            number: spec.port,
-            socket,
-            stats: PortStats::default(),
-            rx_dice,
-            tx_dice,
-            backlog: std::collections::VecDeque::new(),
-        })
+    /// Opens a port: for each thread an end of the same socket, one of which receives.
+    pub(crate) fn open(
+        spec: &PortSpec,
+        loss: &Loss,
+        threads: usize,
+        receiver: usize,
+    ) -> Result<Vec<Self>, PortError> {
+        let first = PacketSocket::open(spec)?;
+        let mut sockets = (1..threads).map(|_| first.twin(spec)).collect::<Result<Vec<_>, _>>()?;
+        sockets.insert(receiver, first);
+        let end = |(thread, socket)| Self::new(spec.port, socket, loss.dice(spec.port, thread));
+        Ok(sockets.into_iter().enumerate().map(end).collect())
+    }
+
+    fn new(number: u16, socket: PacketSocket, (rx_dice, tx_dice): (Dice, Dice)) -> Self {
+        let backlog = std::collections::VecDeque::new();
+        Self { number, socket, stats: PortStats::default(), rx_dice, tx_dice, backlog }
     }
 
     pub(crate) fn fd(&self) -> RawFd {

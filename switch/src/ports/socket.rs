@@ -206,6 +206,22 @@ impl PacketSocket {
         })
     }
 
+    /// The same socket for another thread, which only sends: frames arrive at the first one.
+    ///
+    /// # Errors
+    /// The system refuses another file descriptor.
+    pub(crate) fn twin(&self, spec: &PortSpec) -> Result<Self, PortError> {
+        let fail = |source| PortError::System {
+            port: spec.port,
+            interface: spec.interface.clone(),
+            step: "another file descriptor",
+            source,
+        };
+let socket = self.socket.try_clone().map_err(fail)?;
+        let (joins, ring, next) = (self.joins.clone(), None, Cell::new(0));
+        Ok(Self { socket, joins, ring, next, idle: Cell::new(true), dropped: Cell::new(0) })
+    }
+
     /// For waiting on it.
     pub fn fd(&self) -> RawFd {
         self.socket.as_raw_fd()

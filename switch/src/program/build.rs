@@ -10,7 +10,7 @@ use super::op::{END, HeaderPick, Loc, Op, Pc};
 use super::spec::{
     ActionSpec, ChecksumSpec, EgressWrite, ErrorCodes, IndexKind, Kept, StdField, StdFields, TableSpec,
 };
-use super::{MatchKind, Objects, Program};
+use super::{MatchKind, Objects, Program, order};
 use crate::exec::calc::{Calc, Input};
 
 type Result<T> = std::result::Result<T, LoadError>;
@@ -117,6 +117,7 @@ pub(crate) fn build(ast: &Ast, objects: Objects) -> Result<Program> {
         learn_lists: ast.learn_lists.iter().map(|(id, f)| (*id as u16, kept(f))).collect(),
         meters: ast.meters.clone(),
         egress_writes,
+        orderable: order::orderable(ast, &layout),
         layout,
         code,
         objects,

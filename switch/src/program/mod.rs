@@ -8,6 +8,7 @@ pub(crate) mod layout;
 mod lower;
 pub(crate) mod num;
 pub(crate) mod op;
+mod order;
 mod range;
 mod read;
 mod spec;
@@ -21,6 +22,7 @@ pub use info::{
     ValueSetId, ValueSetInfo,
 };
 pub use json::LoadError;
+pub(crate) use order::{OrderBy, Orderable};
 pub(crate) use spec::{
     ActionSpec, ChecksumSpec, EgressWrite, ErrorCodes, IndexKind, Kept, StdField, StdFields, TableSpec,
 };
@@ -48,6 +50,8 @@ pub struct Program {
     pub(crate) meters: Vec<ast::MeterArray>,
     /// What egress may write: restored between two copies of a packet.
     pub(crate) egress_writes: Vec<EgressWrite>,
+    /// Header fields that packets can be put in order by.
+    pub(crate) orderable: Orderable,
 }
 
 impl Program {

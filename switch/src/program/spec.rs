@@ -49,6 +49,12 @@ pub(crate) struct TableSpec {
 }
 
 impl TableSpec {
+    /// Whether packets leave something behind at an entry that they hit.
+    #[inline(always)]
+    pub(crate) fn counts_hits(&self) -> bool {
+        self.has_counter || self.supports_timeout || self.direct_meter.is_some()
+    }
+
     /// Where to go on after an action.
     pub(crate) fn next_of(&self, action: u32, hit: bool) -> Pc {
         let fixed = if hit { self.hit_next } else { self.miss_override };

@@ -10,6 +10,8 @@ use crate::ports::{Loss, PacketSocket, PortError, PortSpec, PortStats, Receive, 
 use crate::program::Program;
 use crate::switch::SwitchConfig;
 
+mod threads;
+
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn program() -> Arc<Program> {

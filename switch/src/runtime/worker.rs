@@ -1,4 +1,4 @@
-//! The packet thread.
+//! A packet thread.
 
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
@@ -7,116 +7,111 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use tokio::sync::mpsc as async_mpsc;
 
-use super::{Command, Event, StartError, Stats};
-use crate::control::DigestRecord;
+use super::mailbox::{Command, Frames, Mailbox, Operation};
+use super::transmit::Transmit;
+use super::{Event, StartError, Stats};
 use crate::ports::{Loss, Port, PortSpec, RxBatch};
-use crate::program::{DigestId, Program};
-use crate::switch::{Output, Switch, SwitchConfig};
+use crate::program::Program;
+use crate::switch::{Switch, SwitchConfig};
 
 /// Token of the waker; ports have their positions.
 const WAKE: Token = Token(usize::MAX);
 
+/// Commands that run before ports are read again.
+const COMMANDS: usize = 16;
+
 pub(super) struct Worker {
     switch: Option<Switch>,
     poll: Poll,
+    /// This thread's ends of all ports.
     ports: Vec<Port>,
-    /// Ports that may have frames to read. Readiness is told once, so it is remembered here.
+    /// Ports of this thread's group that may have frames to read. Readiness is told once, so it is remembered here.
     readable: Vec<bool>,
     commands: mpsc::Receiver<Command>,
+    /// Commands may wait: the waker tells once.
+    behind: bool,
     tx: Transmit,
     started: Instant,
     no_program: u64,
+    /// This thread's place among all.
+    index: usize,
+    threads: Vec<Mailbox>,
+    /// Frames of the batch at hand that belong to other threads.
+    handed: Vec<Frames>,
+    handed_dropped: u64,
 }
 
-/// Frames on their way out, gathered over a batch.
-struct Transmit {
-    /// One for each port.
-    queues: Vec<Queue>,
-    /// Place of each port number.
-    by_number: Vec<Option<usize>>,
-    cpu_port: u16,
-    events: async_mpsc::Sender<Event>,
-    events_dropped: u64,
-    unknown_port: u64,
-}
-
-/// Frames on their way out of one port.
-#[derive(Default)]
-struct Queue {
-    bytes: Vec<u8>,
-    /// Where each frame ends.
-    ends: Vec<usize>,
-}
-
-impl Output for Transmit {
-    fn send(&mut self, port: u16, frame: &[u8]) {
-        if port == self.cpu_port {
-            self.event(Event::PacketIn(frame.to_vec()));
-            return;
+/// The threads of a switch, and how to reach them.
+pub(super) fn open(
+    started: Instant,
+    config: &SwitchConfig,
+    specs: &[PortSpec],
+    loss: &Loss,
+    program: Option<&Arc<Program>>,
+    events: &async_mpsc::Sender<Event>,
+) -> Result<(Vec<Mailbox>, Vec<Worker>), StartError> {
+    let mut ports: Vec<Vec<Port>> = (0..config.threads).map(|_| Vec::new()).collect();
+    let mut sorted: Vec<&PortSpec> = specs.iter().collect();
+    sorted.sort_by_key(|s| s.port);
+    for (i, spec) in sorted.into_iter().enumerate() {
+        let ends = Port::open(spec, loss, config.threads, i % config.threads)?;
+        for (thread, end) in ports.iter_mut().zip(ends) {
+            thread.push(end);
         }
-        let place = self.by_number.get(usize::from(port)).copied().flatten();
-        let Some(queue) = place.and_then(|place| self.queues.get_mut(place)) else {
-            self.unknown_port += 1;
-            return;
-        };
-        queue.bytes.extend_from_slice(frame);
-        queue.ends.push(queue.bytes.len());
     }
-
-    fn digest(&mut self, digest: DigestId, record: DigestRecord) {
-        self.event(Event::Digest(digest, record));
+    let mut ways = Vec::new();
+    for _ in 0..config.threads {
+        let poll = Poll::new()?;
+        let (mailbox, commands) = Mailbox::new(Waker::new(poll.registry(), WAKE)?);
+        ways.push((poll, mailbox, commands));
     }
-}
-
-impl Transmit {
-    fn event(&mut self, event: Event) {
-        self.events_dropped += u64::from(self.events.try_send(event).is_err());
+    let threads: Vec<Mailbox> = ways.iter().map(|(_, mailbox, _)| mailbox.clone()).collect();
+    let mut parts: Vec<Option<Switch>> = match program {
+        Some(program) => Switch::parts(program, config).into_iter().map(Some).collect(),
+        None => (0..config.threads).map(|_| None).collect(),
+    };
+    let mut workers = Vec::new();
+    for (index, ((poll, _, commands), ports)) in ways.into_iter().zip(ports).enumerate() {
+        for (i, port) in ports.iter().enumerate() {
+            let receives = i % config.threads == index;
+            let interest =
+                if receives { Interest::READABLE | Interest::WRITABLE } else { Interest::WRITABLE };
+            poll.registry().register(&mut SourceFd(&port.fd()), Token(i), interest)?;
+        }
+        workers.push(Worker {
+            switch: parts[index].take(),
+            poll,
+            readable: (0..ports.len()).map(|i| i % config.threads == index).collect(),
+            tx: Transmit::new(&ports, config.cpu_port, events.clone()),
+            ports,
+            commands,
+            behind: false,
+            started,
+            no_program: 0,
+            index,
+            handed: threads.iter().map(|_| Frames::default()).collect(),
+            threads: threads.clone(),
+            handed_dropped: 0,
+        });
     }
+    Ok((threads, workers))
 }
 
 impl Worker {
-    pub(super) fn new(
-        started: Instant,
-        config: SwitchConfig,
-        specs: &[PortSpec],
-        loss: &Loss,
-        program: Option<Arc<Program>>,
-        commands: mpsc::Receiver<Command>,
-        events: async_mpsc::Sender<Event>,
-    ) -> Result<(Self, Waker), StartError> {
-        let poll = Poll::new()?;
-        let waker = Waker::new(poll.registry(), WAKE)?;
-        let mut ports = Vec::new();
-        let mut by_number = vec![None; 512];
-        let mut sorted: Vec<&PortSpec> = specs.iter().collect();
-        sorted.sort_by_key(|s| s.port);
-        for (i, spec) in sorted.into_iter().enumerate() {
-            let port = Port::open(spec, loss)?;
-            let interest = Interest::READABLE | Interest::WRITABLE;
-            poll.registry().register(&mut SourceFd(&port.fd()), Token(i), interest)?;
-            by_number[usize::from(spec.port)] = Some(i);
-            ports.push(port);
+    pub(super) fn run(mut self) {
+        self.serve();
+        if self.index == 0 {
+            for thread in &self.threads[1..] {
+                let _ = thread.tell(Command::Stop);
+            }
         }
-        let cpu_port = config.cpu_port;
-        let queues = ports.iter().map(|_| Queue::default()).collect();
-        let worker = Self {
-            switch: program.map(|p| Switch::new(p, config)),
-            readable: vec![true; ports.len()],
-            poll,
-            ports,
-            commands,
-            tx: Transmit { queues, by_number, cpu_port, events, events_dropped: 0, unknown_port: 0 },
-            started,
-            no_program: 0,
-        };
-        Ok((worker, waker))
     }
 
-    pub(super) fn run(mut self) {
+    fn serve(&mut self) {
         let mut events = Events::with_capacity(128);
         let mut batch = RxBatch::default();
         loop {
-            let busy = self.readable.contains(&true);
+            let busy = self.behind || self.readable.contains(&true);
             match self.poll.poll(&mut events, busy.then_some(std::time::Duration::ZERO)) {
                 Ok(()) => {}
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
@@ -128,7 +123,7 @@ impl Worker {
             for event in &events {
                 let Token(i) = event.token();
                 if let Some(port) = self.ports.get_mut(i) {
-                    if event.is_readable() || event.is_error() {
+                    if (event.is_readable() || event.is_error()) && i % self.threads.len() == self.index {
                         self.readable[i] = true;
                     }
                     if event.is_writable() {
@@ -149,28 +144,74 @@ impl Worker {
 
     /// Runs the commands that wait. False: stop.
     fn obey(&mut self) -> bool {
-        loop {
+        self.behind = false;
+        for _ in 0..COMMANDS {
             match self.commands.try_recv() {
-                Ok(Command::Run(f)) => {
-                    let now_us = self.now_us();
-                    if let Some(switch) = &mut self.switch {
-                        switch.set_clock(now_us);
+                Ok(Command::Run(f)) => self.operate(f),
+                Ok(Command::Lend { lent, back }) => {
+                    if lent.send(self.switch.take()).is_ok()
+                        && let Ok(switch) = back.recv()
+                    {
+                        self.switch = switch;
                     }
-                    f(&mut self.switch);
+                }
+                Ok(Command::Rules(rules, taken)) => {
+                    if let Some(switch) = &mut self.switch {
+                        switch.machine.rules = rules;
+                    }
+                    let _ = taken.send(());
                 }
                 Ok(Command::Stats(f)) => f(self.stats()),
                 Ok(Command::Inject(port, frame)) => {
                     let now_us = self.now_us();
-                    match &mut self.switch {
-                        Some(switch) => switch.process(port, &frame, now_us, &mut self.tx),
-                        None => self.no_program += 1,
+                    self.process(port, &frame, now_us);
+                    self.transmit();
+                }
+                Ok(Command::Frames(frames)) => {
+                    let now_us = self.now_us();
+                    for (port, frame) in frames.iter() {
+                        self.process(port, frame, now_us);
                     }
                     self.transmit();
+                    self.threads[self.index].took(frames.len());
                 }
                 Ok(Command::Stop) => return false,
                 Err(mpsc::TryRecvError::Empty) => return true,
                 Err(mpsc::TryRecvError::Disconnected) => return false,
             }
+        }
+        self.behind = true;
+        true
+    }
+
+    /// Runs a closure on the switch, with the parts of the other threads.
+    fn operate(&mut self, f: Box<Operation>) {
+        let mut backs = Vec::new();
+        let mut peers = Vec::new();
+        for thread in &self.threads[1..] {
+            let ((lent, part), (back, waits)) = (mpsc::channel(), mpsc::channel());
+            if thread.tell(Command::Lend { lent, back: waits }).is_ok() {
+                peers.extend(part.recv().ok().flatten());
+            }
+            backs.push(back);
+        }
+        let now_us = self.now_us();
+        if let Some(switch) = &mut self.switch {
+            switch.set_clock(now_us);
+            switch.peers = peers;
+        }
+        f(&mut self.switch);
+        let mut parts = Vec::new();
+        if let Some(switch) = &mut self.switch {
+            parts = std::mem::take(&mut switch.peers);
+            for part in &mut parts {
+                part.machine.rules = Arc::clone(&switch.machine.rules);
+            }
+        }
+        let mut parts = parts.into_iter();
+        for back in backs {
+            // It may have ended.
+            let _ = back.send(parts.next());
         }
     }
 
@@ -184,6 +225,19 @@ impl Worker {
             events_dropped: self.tx.events_dropped,
             unknown_port: self.tx.unknown_port,
             no_program: self.no_program,
+            handed_dropped: self.handed_dropped,
+        }
+    }
+
+    /// Processes a frame, or puts it aside for the thread that it belongs to.
+    fn process(&mut self, port: u16, frame: &[u8], now_us: u64) {
+        match &mut self.switch {
+            Some(switch) => {
+                if let Err(owner) = switch.process_own(port, frame, now_us, &mut self.tx) {
+                    self.handed[owner].push(port, frame);
+                }
+            }
+            None => self.no_program += 1,
         }
     }
 
@@ -204,35 +258,21 @@ impl Worker {
         let now_us = self.started.elapsed().as_micros() as u64;
         let number = port.number;
         batch.drain(|frame, cut| {
-            if !port.admit(frame, cut) {
-                return;
-            }
-            match &mut self.switch {
-                Some(switch) => switch.process(number, frame, now_us, &mut self.tx),
-                None => self.no_program += 1,
+            if self.ports[i].admit(frame, cut) {
+                self.process(number, frame, now_us);
             }
         });
         self.transmit();
         got > 0
     }
 
-    /// Sends what the last packets left, port by port, in order.
+    /// Sends what the last packets left: to the ports, and to other threads.
     fn transmit(&mut self) {
-        for (port, queue) in self.ports.iter_mut().zip(&mut self.tx.queues) {
-            if queue.ends.is_empty() {
-                continue;
+        self.tx.flush(&mut self.ports);
+        for (thread, frames) in self.threads.iter().zip(&mut self.handed) {
+            if frames.len() > 0 {
+                self.handed_dropped += thread.hand_over(std::mem::take(frames));
             }
-            let mut frames: Vec<&[u8]> = Vec::with_capacity(queue.ends.len());
-            let mut start = 0;
-            for end in &queue.ends {
-                if !port.loses() {
-                    frames.push(&queue.bytes[start..*end]);
-                }
-                start = *end;
-            }
-            port.send(&frames);
-            queue.bytes.clear();
-            queue.ends.clear();
         }
     }
 }
