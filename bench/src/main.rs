@@ -40,7 +40,7 @@ struct Arguments {
     #[arg(long, default_value_t = 1.5)]
     seconds: f64,
     /// Children of the switch: hosts, or switches where it is the root of a tree.
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
     children: u8,
     /// Slots that each child keeps busy [default: 16 and 64 on BMv2, 64 on the embedded switch].
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=64))]
@@ -105,6 +105,7 @@ fn cases(arguments: &Arguments) -> Vec<Case> {
         words,
         slots: arguments.slots.map_or(slots, u32::from),
         one_core: false,
+        threads: 1,
     };
     let baseline = |program| Case { program, ..inca(Role::Single, SwitchKind::Bmv2, 5, FEW) };
     let mut cases = vec![baseline(Program::PerElement), baseline(Program::Tuned)];
@@ -125,6 +126,8 @@ fn cases(arguments: &Arguments) -> Vec<Case> {
             cases.extend([Role::Single, Role::Leaf].map(case));
         }
     }
+    let two_threads = |role| Case { threads: 2, ..inca(role, SwitchKind::Embedded, 5, MANY) };
+    cases.extend(roles.map(two_threads));
     let mut seen = Vec::new();
     // With --slots some are the same.
     cases.retain(|case| {

@@ -26,6 +26,8 @@ pub(crate) struct Case {
     pub(crate) slots: u32,
     /// Whether the switch has one core to itself, and only that.
     pub(crate) one_core: bool,
+    /// Packet threads of the embedded switch.
+    pub(crate) threads: usize,
 }
 
 impl Case {
@@ -44,6 +46,9 @@ impl fmt::Display for Case {
             self.switch,
             self.payload()
         )?;
+        if self.threads > 1 {
+            write!(f, ", {} threads", self.threads)?;
+        }
         if self.one_core { write!(f, ", one core") } else { Ok(()) }
     }
 }
@@ -56,6 +61,8 @@ struct Row {
     switch: String,
     payload: usize,
     one_core: bool,
+    /// Packet threads of the embedded switch.
+    threads: usize,
     /// Slots that each child kept busy.
     slots: u32,
     packets_per_s: f64,
@@ -98,6 +105,8 @@ pub(crate) struct Report {
     ratio_single_8192_tuned: Option<f64>,
     /// Packets a second at 1280 bytes against BMv2 under the same load.
     embedded_to_bmv2: ToBmv2,
+    /// The same with two packet threads.
+    embedded_two_threads_to_bmv2: ToBmv2,
     /// The same with BMv2 under the load that suits it best.
     embedded_to_bmv2_best: ToBmv2,
     /// One core for each switch, the same load.
@@ -118,8 +127,8 @@ impl Report {
         // The fastest row of this kind, whatever its load.
         let find = |program: Program, role: Role, switch: SwitchKind, words: u8| {
             let of_kind = |case: &Case| {
-                (case.program, case.role, case.switch, case.words, case.one_core)
-                    == (program, role, switch, words, false)
+                (case.program, case.role, case.switch, case.words, case.one_core, case.threads)
+                    == (program, role, switch, words, false, 1)
             };
             let found = cases.iter().zip(&rows).filter(|(case, _)| of_kind(case)).map(|(_, row)| row);
             found.max_by(|a, b| a.packets_per_s.total_cmp(&b.packets_per_s))
@@ -130,19 +139,19 @@ impl Report {
             Some(bytes(Program::Inca, role, words)? / bytes(baseline, Role::Single, 5)?)
         };
         // `best`: against BMv2's fastest row instead of the one under the same load.
-        let to_bmv2 = |switch: SwitchKind, one_core: bool, best: bool| {
+        let to_bmv2 = |switch: SwitchKind, threads: usize, one_core: bool, best: bool| {
             ToBmv2::new(|role| {
-                let of = |switch: SwitchKind, slots: Option<u32>| {
+                let of = |switch: SwitchKind, threads: usize, slots: Option<u32>| {
                     let of_kind = |case: &Case| {
                         (case.program, case.role, case.switch, case.words) == (Program::Inca, role, switch, 5)
-                            && case.one_core == one_core
+                            && (case.one_core, case.threads) == (one_core, threads)
                             && slots.is_none_or(|slots| slots == case.slots)
                     };
                     let found = cases.iter().zip(&rows).filter(|(case, _)| of_kind(case));
                     found.max_by(|(_, a), (_, b)| a.packets_per_s.total_cmp(&b.packets_per_s))
                 };
-                let (case, ours) = of(switch, None)?;
-                let (_, theirs) = of(SwitchKind::Bmv2, (!best).then_some(case.slots))?;
+                let (case, ours) = of(switch, threads, None)?;
+                let (_, theirs) = of(SwitchKind::Bmv2, 1, (!best).then_some(case.slots))?;
                 Some(ours.packets_per_s / theirs.packets_per_s)
             })
         };
@@ -153,11 +162,12 @@ impl Report {
             ratio_single_1280_tuned: against(Program::Tuned, Role::Single, 5),
             ratio_leaf_1280_tuned: against(Program::Tuned, Role::Leaf, 5),
             ratio_single_8192_tuned: against(Program::Tuned, Role::Single, 32),
-            embedded_to_bmv2: to_bmv2(SwitchKind::Embedded, false, false),
-            embedded_to_bmv2_best: to_bmv2(SwitchKind::Embedded, false, true),
-            embedded_to_bmv2_one_core: to_bmv2(SwitchKind::Embedded, true, false),
-            embedded_to_bmv2_one_core_best: to_bmv2(SwitchKind::Embedded, true, true),
-            in_process_to_bmv2_best: to_bmv2(SwitchKind::InProcess, false, true),
+            embedded_to_bmv2: to_bmv2(SwitchKind::Embedded, 1, false, false),
+            embedded_two_threads_to_bmv2: to_bmv2(SwitchKind::Embedded, 2, false, false),
+            embedded_to_bmv2_best: to_bmv2(SwitchKind::Embedded, 1, false, true),
+            embedded_to_bmv2_one_core: to_bmv2(SwitchKind::Embedded, 1, true, false),
+            embedded_to_bmv2_one_core_best: to_bmv2(SwitchKind::Embedded, 1, true, true),
+            in_process_to_bmv2_best: to_bmv2(SwitchKind::InProcess, 1, false, true),
             rows,
             runs,
             children,
@@ -189,6 +199,7 @@ fn row(case: &Case, rates: &[Rate]) -> Row {
         switch: case.switch.to_string(),
         payload: case.payload(),
         one_core: case.one_core,
+        threads: case.threads,
         slots: case.slots,
         packets_per_s,
         bytes_per_s: packets_per_s * case.payload() as f64,
@@ -207,7 +218,7 @@ impl fmt::Display for Report {
         for row in &self.rows {
             writeln!(
                 f,
-                "{:<18} {:<7} {:<10} {:>8} {:>6} {:>12.0} {:>10.1}   {:.0}-{:.0}{}{}",
+                "{:<18} {:<7} {:<10} {:>8} {:>6} {:>12.0} {:>10.1}   {:.0}-{:.0}{}{}{}",
                 row.program,
                 row.role,
                 row.switch,
@@ -218,6 +229,7 @@ impl fmt::Display for Report {
                 row.range[0],
                 row.range[1],
                 if row.one_core { ", one core" } else { "" },
+                if row.threads > 1 { format!(", {} threads", row.threads) } else { String::new() },
                 if row.stalled_runs > 0 {
                     format!(", {} runs stalled", row.stalled_runs)
                 } else {
@@ -244,6 +256,7 @@ impl fmt::Display for Report {
         }
         let ratios = [
             ("embedded, same load", &self.embedded_to_bmv2),
+            ("embedded with two threads, same load", &self.embedded_two_threads_to_bmv2),
             ("embedded, bmv2 at its best load", &self.embedded_to_bmv2_best),
             ("embedded, one core each, same load", &self.embedded_to_bmv2_one_core),
             ("embedded, one core each, bmv2 at its best load", &self.embedded_to_bmv2_one_core_best),

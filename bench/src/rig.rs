@@ -197,6 +197,10 @@ fn command(case: &Case, ports: usize) -> Result<Command> {
         SwitchKind::InProcess => anyhow::bail!("a switch in this process has no command"),
     };
     arguments.extend(["--device-id".to_owned(), DEVICE_ID.to_string()]);
+    if case.threads > 1 {
+        let threads = case.threads.to_string();
+        arguments.extend(["--threads", &threads, "--order-by", "inca.slot"].map(String::from));
+    }
     for port in 1..=ports {
         arguments.extend(["-i".to_owned(), format!("{}@p{port}", number(port))]);
     }

@@ -31,7 +31,7 @@ WORK = ROOT / "target" / "bench"
 FULL = ("goal-embedded", "goal-bmv2", "latency", "equal", "sizes-10", "sizes-50", "sizes-100", "scaling")
 QUICK = ("quick",)
 # Children of the switch in the data plane's sweep, beside the 4 of its main run.
-CHILDREN = (2, 8, 16)
+CHILDREN = (2, 8, 16, 32, 64)
 
 
 @dataclass(frozen=True)
@@ -211,6 +211,12 @@ def codec_table(rows: Sequence[dict[str, Any]]) -> list[str]:
     return [*lines, ""]
 
 
+def means(row: dict[str, Any]) -> str:
+    """What a switch had that others had not."""
+    threads = int(row.get("threads", 1))
+    return "one core" if row["one_core"] else f"{threads} threads" if threads > 1 else ""
+
+
 def dataplane_table(reports: dict[str, Any]) -> list[str]:
     """Markdown, or nothing."""
     rows = [
@@ -224,12 +230,12 @@ def dataplane_table(reports: dict[str, Any]) -> list[str]:
     lines = [
         "## Data plane",
         "",
-        "| program | role | switch | children | payload | packets/s | MB/s |",
-        "|---" * 7 + "|",
+        "| program | role | switch | children | payload | slots | packets/s | MB/s |  |",
+        "|---" * 9 + "|",
     ]
     for children, row in rows:
         lines.append(
-            f"| {row['program']} | {row['role']} | {row['switch']} | {children} | {row['payload']} | "
-            f"{row['packets_per_s']:,.0f} | {row['bytes_per_s'] / 1e6:.1f} |"
+            f"| {row['program']} | {row['role']} | {row['switch']} | {children} | {row['payload']} | {row['slots']} | "
+            f"{row['packets_per_s']:,.0f} | {row['bytes_per_s'] / 1e6:.1f} | {means(row)} |"
         )
     return [*lines, ""]

@@ -26,6 +26,14 @@ def draw(folder: Path, reports: dict[str, Any], rows: dict[str, list[Row]]) -> l
     if reports.get("dataplane"):
         dataplane(folder / "dataplane.png", reports["dataplane"]["rows"])
         drawn.append(("Bytes aggregated a second", "dataplane.png"))
+    sweep = {
+        report["children"]: report["rows"]
+        for name, report in reports.items()
+        if name.startswith("dataplane") and report
+    }
+    if len(sweep) > 1:
+        children(folder / "dataplane-children.png", sweep)
+        drawn.append(("Bytes aggregated a second with 2 to 64 workers", "dataplane-children.png"))
     if reports.get("codec"):
         codec(folder / "codec.png", reports["codec"])
         drawn.append(("Codec beside memcpy", "codec.png"))
@@ -70,12 +78,41 @@ def bars(path: Path, here: Sequence[Figure], title: str) -> None:
 
 
 def dataplane(path: Path, rows: Sequence[Row]) -> None:
-    """A bar for each case."""
+    """A bar for each case that all had the machine for."""
+    rows = [row for row in rows if not row["one_core"] and row.get("threads", 1) == 1]
     pyplot = matplotlib_pyplot()
     figure, axes = pyplot.subplots(figsize=(8, 0.6 + 0.36 * len(rows)))
-    names = [f"{row['program']} {row['role']} {row['switch']} {row['payload']}" for row in rows][::-1]
+    names = [f"{row['program']} {row['role']} {row['switch']} {row['payload']} ({row['slots']})" for row in rows][::-1]
     axes.barh(names, [row["bytes_per_s"] / 1e6 for row in rows][::-1])
     axes.set(xscale="log", xlabel="MB aggregated a second")
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+
+
+def children(path: Path, sweep: dict[int, list[Row]]) -> None:
+    """A line for each program and switch over the number of children of one switch: each at its best load."""
+    pyplot = matplotlib_pyplot()
+    figure, axes = pyplot.subplots(figsize=(8, 4.5))
+    lines: dict[str, dict[int, float]] = {}
+    for count, rows in sorted(sweep.items()):
+        for row in rows:
+            if (
+                row["role"] == "single"
+                and row["payload"] == 1280
+                and not row["one_core"]
+                and row.get("threads", 1) == 1
+            ):
+                line = lines.setdefault(f"{row['program']} on {row['switch']}", {})
+                line[count] = max(line.get(count, 0.0), row["bytes_per_s"] / 1e6)
+    for name, line in lines.items():
+        axes.plot(list(line), list(line.values()), marker="o", label=name)
+    axes.set(
+        xscale="log", yscale="log", xlabel="workers of one switch", ylabel="MB aggregated a second, 1280 bytes each"
+    )
+    axes.set_xticks(sorted(sweep), [str(count) for count in sorted(sweep)])
+    axes.minorticks_off()
+    axes.legend(fontsize=8)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
