@@ -78,6 +78,8 @@ fn main() -> Result<()> {
         available.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
         arguments.only
     );
+    // Said now rather than after minutes of measuring.
+    report::writable(&arguments.report)?;
     scheduling::in_batches().context("choosing the scheduling policy")?;
     let rates = in_fresh_namespace(|| measure(&arguments, &cases))
         .context("making a network namespace takes root")??;

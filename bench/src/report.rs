@@ -180,13 +180,19 @@ impl Report {
         Ok(serde_json::to_string_pretty(self)?)
     }
 
-    /// Writes the JSON, making its folder.
+    /// Writes the JSON.
     pub(crate) fn write(&self, path: &Path) -> Result<()> {
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-        }
         std::fs::write(path, self.json()? + "\n").with_context(|| format!("writing {}", path.display()))
     }
+}
+
+/// Makes the folder of a report, and says if it can't be written there.
+pub(crate) fn writable(path: &Path) -> Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).with_context(|| format!("--report: making {}", folder.display()))?;
+    }
+    let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
+    open.map(drop).with_context(|| format!("--report: {}", path.display()))
 }
 
 fn row(case: &Case, rates: &[Rate]) -> Row {

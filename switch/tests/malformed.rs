@@ -47,6 +47,15 @@ fn errors_say_where_and_what() {
         error(&b.json.to_string()),
         "$.headers[0 \"standard_metadata\"].header_type: no header type \"nothing\""
     );
+    for (part, expected) in [
+        ("parsers", "at least one parser"),
+        ("deparsers", "at least one deparser"),
+        ("pipelines", "the pipelines ingress and egress"),
+    ] {
+        let mut b = Builder::new();
+        b.json[part] = json!([]);
+        assert_eq!(error(&b.json.to_string()), format!("$.{part}: expected {expected}, found an array of 0"));
+    }
     let mut b = Builder::new();
     b.json["__meta__"]["version"] = json!([3, 0]);
     assert!(error(&b.json.to_string()).contains("major version 2"));

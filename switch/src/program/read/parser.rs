@@ -17,7 +17,7 @@ impl Reader {
                 chosen = Some(node);
             }
         }
-        let Some(node) = chosen else { return Ok(()) };
+        let Some(node) = chosen else { return parsers.wrong("at least one parser") };
         let states = node.get("parse_states").items()?;
         let mut names = HashMap::new();
         for (i, state) in states.iter().enumerate() {
@@ -247,7 +247,7 @@ impl Reader {
                 chosen = Some(node);
             }
         }
-        let Some(node) = chosen else { return Ok(()) };
+        let Some(node) = chosen else { return root.get("deparsers").wrong("at least one deparser") };
         for name in node.get("order").items()? {
             let header = self.header(&name)?;
             self.ast.deparser.push(header);

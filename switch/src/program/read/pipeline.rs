@@ -27,6 +27,9 @@ impl Reader {
                 _ => return node.get("name").wrong("ingress or egress"),
             }
         }
+        if self.ast.ingress.is_none() || self.ast.egress.is_none() {
+            return root.get("pipelines").wrong("the pipelines ingress and egress");
+        }
         Ok(())
     }
 
