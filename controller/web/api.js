@@ -17,6 +17,13 @@ export class Refused extends Error {
   }
 }
 
+/** Nobody answers, or not in time. */
+export class Away extends Error {
+  constructor() {
+    super("the controller does not answer; trying again");
+  }
+}
+
 function headers(more = {}) {
   const bearer = token.get();
   return bearer ? { ...more, authorization: `Bearer ${bearer}` } : more;
@@ -34,7 +41,8 @@ export async function ask(path, body) {
     ? { headers: headers() }
     : { method: "POST", headers: headers({ "content-type": "application/json" }), body: JSON.stringify(body) };
   const signal = AbortSignal.timeout(10_000);
-  return (await taken(await fetch(path, { ...options, signal }))).json();
+  const response = await fetch(path, { ...options, signal }).catch(() => { throw new Away(); });
+  return (await taken(response)).json();
 }
 
 /**

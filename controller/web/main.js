@@ -1,6 +1,6 @@
 // Asks the controller again and again, and shows what it says.
 
-import { Refused, ask, follow, token } from "./api.js";
+import { Away, Refused, ask, follow, token } from "./api.js";
 import { NetworkMap } from "./map.js";
 import { Palette, Rates, cables, counter, isOpen, jobName, linkRates } from "./model.js";
 import { Detail, Events, Jobs, Links, Slots } from "./panels.js";
@@ -177,8 +177,8 @@ async function keepLooking() {
       if (error instanceof Refused && error.status === 401) await askForToken(token.get() ? error.message : "");
       else {
         document.body.classList.add("lost");
-        health("bad", error instanceof Refused ? error.message : "the controller does not answer; trying again");
-        if (!(error instanceof Refused || error instanceof TypeError || error instanceof DOMException)) throw error;
+        health("bad", error.message);
+        if (!(error instanceof Away || error instanceof Refused)) console.error(error);
       }
     }
     const size = (state.status?.switches.length ?? 0) + (state.status?.hosts.length ?? 0);
@@ -200,7 +200,7 @@ async function keepListening() {
     } catch (error) {
       // The other loop says what is wrong.
       if (listening.signal.aborted) listening = new AbortController();
-      else if (error instanceof SyntaxError) throw error;
+      else if (error instanceof SyntaxError) console.error(error);
     }
     // Perhaps another controller: those that are known are not listed twice.
     last = 0;

@@ -155,9 +155,18 @@ pub(super) fn plan_dot(plan: &Plan) -> String {
         .filter(|node| node.parent.is_empty())
         .map(|node| node.switch_name.as_str())
         .collect();
-    for switch in switches {
+    for switch in &switches {
         let style = if roots.contains(switch) { "bold" } else { "solid" };
         let _ = writeln!(text, "  {} [shape=box style={style}];", quote(switch));
+    }
+    // Those on the way that do not reduce.
+    let ends = plan.links.iter().flat_map(|load| [(&load.from, load.from_port), (&load.to, load.to_port)]);
+    let passed: BTreeSet<&str> = ends
+        .filter(|(name, port)| *port > 0 && !switches.contains(name.as_str()))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    for switch in passed {
+        let _ = writeln!(text, "  {} [shape=box style=dashed];", quote(switch));
     }
     for load in &plan.links {
         let ends = format!("{} -> {}", quote(&load.from), quote(&load.to));

@@ -102,6 +102,21 @@ fn a_plan_shows_its_links_and_whether_it_fits() {
     assert!(text.contains("\ntree 7: leaf[0]\n"), "{text}");
     assert!(text.contains("10.0.0.1  leaf:10  1        1362"), "{text}");
     assert!(plan_dot(&plan).contains("\"10.0.0.1\" -> \"leaf\" [label=\"1362 B\"];"));
+    let hop = LinkLoad {
+        from: "leaf".into(),
+        from_port: 1,
+        to: "between".into(),
+        to_port: 2,
+        packets: 2,
+        bytes: 9,
+    };
+    plan.links.push(hop);
+    let dot = plan_dot(&plan);
+    assert!(
+        dot.contains("  \"between\" [shape=box style=dashed];\n")
+            && dot.contains("  \"leaf\" [shape=box style=bold];\n"),
+        "{dot}"
+    );
     plan.refusal = "leaf has no room".into();
     assert!(plan_text(&plan).contains("; leaf has no room\n"));
 }

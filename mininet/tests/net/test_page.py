@@ -141,6 +141,7 @@ def test_page_shows_network_trees_slots_and_events(start: Start, browser: Browse
 
 def test_page_says_what_is_wrong_and_is_dark_if_wanted(start: Start, browser: Browser) -> None:
     emulation = start(topology.single("page", [1]), switch="embedded")
+    has_a_policy()
     browser.prefer("light")
     browser.open(PAGE)
     browser.until("document.querySelector('#health .words').textContent === 'in charge'")
@@ -157,6 +158,14 @@ def test_page_says_what_is_wrong_and_is_dark_if_wanted(start: Start, browser: Br
     browser.until("document.querySelector('#events [data-kind=switch_down]') !== null")
     browser.until("document.querySelector('#health').textContent.includes('1 switch not ready')")
     is_quiet(browser)
+    assert emulation.controller is not None
+    emulation.controller.process.kill()
+    emulation.controller.process.wait()
+    emulation.controller = None
+    browser.until("document.querySelector('#health').textContent.includes('does not answer')")
+    assert browser.evaluate("document.querySelectorAll('#map .switches > g').length") == 1
+    # The browser's own words alone.
+    assert all("net::ERR_" in complaint for complaint in browser.complaints), browser.complaints
 
 
 def brightness(colour: str) -> list[int]:
@@ -199,8 +208,8 @@ def test_page_asks_for_a_token_and_forgets_it(start: Start, browser: Browser, tm
     assert browser.evaluate("sessionStorage.length") == 0
 
 
-def test_page_without_secrets_comes_with_a_policy(start: Start) -> None:
-    start(topology.single("page", [1]), switch="embedded")
+def has_a_policy() -> None:
+    """All of the page is allowed what is needed, and asks nobody else."""
     with urllib.request.urlopen(PAGE, timeout=10) as answer:
         policy, text = answer.headers["content-security-policy"], answer.read().decode()
     assert "default-src 'none'" in policy

@@ -58,3 +58,23 @@ fn a_namespace_without_a_process_is_stale() {
     );
     assert!(stale(Path::new("/nowhere"), own).unwrap().is_empty());
 }
+
+#[test]
+fn the_largest_packet_is_found_whatever_it_is() {
+    for mtu in [576, 1500, 1501, 9000, 9500, 65_535] {
+        for limit in [68, 575, 1279, 1280, 1281, 1499, 1500, 1501, 4000, 8999, 9000, 9001]
+            .into_iter()
+            .filter(|limit| *limit < mtu)
+        {
+            let mut asked = 0;
+            let found = largest::<()>(mtu, |size| {
+                asked += 1;
+                assert!((LEAST_MTU..mtu).contains(&size));
+                Ok(size <= limit)
+            });
+            assert_eq!(found, Ok(limit), "MTU {mtu}");
+            assert!(asked <= 20, "{asked} questions");
+            assert!(limit != 1500 || asked <= 3, "{asked} questions");
+        }
+    }
+}
