@@ -347,7 +347,7 @@ async fn join(
     loop {
         match stream.message().await.map_err(|status| status.to_string())?.and_then(|event| event.event) {
             Some(Event::Assignment(_)) => return Ok(stream),
-            Some(Event::Waiting(_)) => {}
+            Some(Event::Waiting(_) | Event::Membership(_)) => {}
             other => return Err(format!("{other:?}")),
         }
     }
