@@ -34,6 +34,24 @@ pub(crate) use server::serve;
 pub(crate) use token::Tokens;
 pub use token::{Role, TokenFileError, make as make_token};
 
+/// Why a file that the inventory names can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// The token file.
+    #[error(transparent)]
+    Tokens(#[from] TokenFileError),
+    /// Certificates and keys.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+/// Reads the token file and the certificates that the inventory names, as a controller does when it starts.
+pub fn check_files(security: &crate::inventory::SecuritySettings) -> Result<(), FileError> {
+    security.tokens.as_deref().map(Tokens::from_file).transpose()?;
+    security.tls.as_ref().map(TlsFiles::acceptor).transpose()?;
+    Ok(())
+}
+
 /// The OpenAPI document of the REST API, as it is served at `/openapi.json`.
 pub fn openapi() -> utoipa::openapi::OpenApi {
     rest::router().1

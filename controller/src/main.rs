@@ -125,6 +125,7 @@ type Failure = Box<dyn std::error::Error>;
 fn check(file: &std::path::Path) -> Result<(), Failure> {
     let inventory = Inventory::from_file(file)?;
     inca_controller::program::load(inventory.pipeline.as_ref())?;
+    inca_controller::api::check_files(&inventory.security)?;
     println!(
         "{}: {} switches, {} hosts: ok",
         file.display(),

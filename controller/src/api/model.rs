@@ -265,6 +265,7 @@ pub struct SlotShare {
 #[serde(default, deny_unknown_fields)]
 pub struct Submit {
     /// Its name: 1 to 128 bytes without control characters.
+    #[schema(min_length = 1, max_length = 128)]
     pub job: String,
     /// The name is free again once no rank has been there for so long; 0: a day.
     pub idle_seconds: u32,

@@ -31,7 +31,7 @@ pub(super) struct TopoArgs {
 /// Options of `inca plan`.
 #[derive(Debug, Args)]
 pub(super) struct PlanArgs {
-    /// A job that is there: its ranks, format and chunks are taken where they are not given
+    /// A job that is there, instead of --host: its ranks, format and chunks are taken where they are not given
     #[arg(long, default_value = "", required_unless_present = "hosts")]
     job: String,
     /// The group inside the job

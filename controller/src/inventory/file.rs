@@ -148,9 +148,37 @@ impl File {
             let message = error.without_snippet().to_string();
             // The place comes first in our messages, so it need not be said again.
             let place = format!(" at line {line}, column {column}");
-            at(line, column, message.strip_suffix(&place).unwrap_or(&message).to_owned())
+            let message = message.strip_suffix(&place).unwrap_or(&message);
+            let message = match message.strip_prefix("invalid ") {
+                Some(what) => misfit(text, line, column, what),
+                None => None,
+            }
+            .unwrap_or_else(|| message.to_owned());
+            at(line, column, message)
         })
     }
+}
+
+/// What a value of the wrong kind is, whose it is, and what it should be: the parser tells only where it is.
+fn misfit(text: &str, line: u64, column: u64, what: &str) -> Option<String> {
+    let valid = match what {
+        "u64" => "a whole number, not below 0",
+        "IPv4 address syntax" => "a dotted IPv4 address",
+        "boolean" | "bool" => "true or false",
+        _ => return None,
+    };
+    let before: usize =
+        text.split_inclusive('\n').take(usize::try_from(line).ok()?.checked_sub(1)?).map(str::len).sum();
+    let row = text.get(before..)?.lines().next()?;
+    let start = row.char_indices().nth(usize::try_from(column).ok()?.checked_sub(1)?)?.0;
+    let given = row[start..].split([',', ']', '}', '#']).next()?.trim();
+    let head = &text[..before + start];
+    let key = head.rsplit(':').nth(1)?;
+    let key = key
+        .rsplit(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+        .next()
+        .filter(|key| !key.is_empty())?;
+    Some(format!("{key} is {given}: must be {valid}"))
 }
 
 fn options() -> serde_yaml::Options {

@@ -80,6 +80,11 @@ fn m4_a_switch_or_host_twice_is_refused() {
     refused(&hosts(("h1", "10.0.0.1"), ("h2", "10.0.0.1")), "6:25", &["address 10.0.0.1", "twice"]);
     refused(&format!("{GOOD}  - {{name: s1, target: 'a:1', device_id: 3}}\n"), "4:12", &["name s1", "twice"]);
     refused(
+        &format!("{GOOD}  - {{name: s3, target: 'h:9560', device_id: 3}}\n"),
+        "4:24",
+        &["target h:9560 is used twice", "line 3"],
+    );
+    refused(
         &format!("{GOOD}  - {{name: s3, target: 'a:1', device_id: 2}}\n"),
         "4:42",
         &["device_id 2", "twice"],
@@ -158,4 +163,28 @@ fn values_out_of_range_are_refused_with_the_range() {
 fn files_that_cannot_be_read_are_named() {
     let message = Inventory::from_file("/nonexistent/inca.yaml").unwrap_err().to_string();
     assert!(message.contains("/nonexistent/inca.yaml"), "{message}");
+}
+
+#[test]
+fn values_of_the_wrong_kind_are_named_with_their_key() {
+    for (more, message) in [
+        ("trees: {slots_per_tree: many}", "slots_per_tree is many: must be a whole number, not below 0"),
+        ("trees: {slots_per_tree: -3}", "slots_per_tree is -3: must be a whole number, not below 0"),
+        ("discovery:\n  ports: 1.5 # of 32", "ports is 1.5: must be a whole number, not below 0"),
+        (
+            "hosts: [{name: h, address: 10.0.0, mac: '02:00:00:00:00:01', switch: s1, port: 1}]",
+            "address is 10.0.0: must be a dotted IPv4 address",
+        ),
+        (
+            "hosts: [{name: h, address: 10.0.0.1, mac: '02:00:00:00:00:01', switch: s1, port: x}]",
+            "port is x: must be a whole number, not below 0",
+        ),
+        ("security: {requests_per_second: fast}", "requests_per_second is fast: must be a whole number"),
+    ] {
+        let error = Inventory::from_text("i.yaml", &format!("{GOOD}{more}\n")).unwrap_err().to_string();
+        assert!(error.contains(message), "no {message:?} in {error:?}");
+    }
+    let list = GOOD.replace("device_id: 1}", "device_id: 1, ports: [1, -2]}");
+    let error = Inventory::from_text("i.yaml", &list).unwrap_err().to_string();
+    assert!(error.contains("ports is -2"), "{error}");
 }

@@ -37,7 +37,7 @@ pub(super) fn validate(path: &str, file: File) -> Result<Inventory, InventoryErr
         place.name(&switch.name)?;
         names.take(&place, switch.name.value.clone(), &switch.name)?;
         ids.take(&place, switch.device_id.value, &switch.device_id)?;
-        targets.take(&place, (switch.target.value.clone(), switch.device_id.value), &switch.target)?;
+        targets.take(&place, switch.target.value.clone(), &switch.target)?;
         switches.push(place.switch(switch, &subnet, announce_address, default_ports as u16)?);
     }
     let mut addresses = Unique::new("address");

@@ -1,5 +1,7 @@
 //! Jobs as the northbound API shows them.
 
+use std::collections::BTreeMap;
+
 use inca_p4runtime::northbound;
 use inca_wire::packet::Format;
 
@@ -13,11 +15,12 @@ impl Jobs {
     /// Open groups, then those closed last.
     pub fn status(&self) -> Vec<northbound::Job> {
         let open = self.jobs.values().map(|open| job(open, |device| self.name(device)));
-        let open = self.jobs.iter().zip(open).map(|((id, _), mut shown)| {
-            if let Some((position, of)) = self.place_of(*id) {
-                let reason = self.jobs.get(id).and_then(Job::queue_reason).unwrap_or_default();
-                shown.queue_position = position as u32;
-                shown.state = format!("queued, place {position} of {of}: {reason}");
+        let turns = self.turns();
+        let places: BTreeMap<_, _> = turns.iter().zip(1u32..).collect();
+        let open = self.jobs.iter().zip(open).map(|((id, job), mut shown)| {
+            if let (Some(place), Some(reason)) = (places.get(id), job.queue_reason()) {
+                shown.queue_position = *place;
+                shown.state = format!("queued, place {place} of {}: {reason}", turns.len());
             }
             shown
         });

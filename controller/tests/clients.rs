@@ -1,0 +1,83 @@
+//! Other people's clients: schemathesis asks the REST API for everything there is, p4runtime-shell and finsy read what the controller
+//! wrote into a switch. Each has a virtual environment of its own (`tests/python/run_in_venv.py`).
+
+mod rig;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use inca_controller::control::Controller;
+use inca_p4runtime::northbound as api;
+use rig::*;
+
+/// What `run_in_venv.py` exits with when the packages can't be installed.
+const SKIPPED: i32 = 77;
+/// The first run installs the packages.
+const INSTALLS: Duration = Duration::from_secs(360);
+/// What schemathesis may take.
+const SECONDS: &str = "12";
+
+on_both!(p4runtime_shell_reads_what_the_controller_says, finsy_reads_what_the_controller_says);
+
+/// A switch and its controller, with the job "test" at work.
+async fn at_work(kind: Kind) -> (Switch, Controller, Vec<tonic::Streaming<api::JoinEvent>>) {
+    let switch = Switch::start(kind, 1, &[]).await;
+    let (controller, mut client) = start(inventory(&[(1, switch.address)], "")).await;
+    ready(&controller).await;
+    let mut streams = Vec::new();
+    for rank in 0..2 {
+        streams.push(client.join(request(rank)).await.unwrap().into_inner());
+    }
+    for stream in &mut streams {
+        assignment(stream).await;
+    }
+    (switch, controller, streams)
+}
+
+async fn p4runtime_shell_reads_what_the_controller_says(kind: Kind) {
+    let (switch, controller, _streams) = at_work(kind).await;
+    reads("requirements-shell.txt", "controller_shell_session.py", &switch, &controller).await;
+}
+
+async fn finsy_reads_what_the_controller_says(kind: Kind) {
+    let (switch, controller, _streams) = at_work(kind).await;
+    reads("requirements-finsy.txt", "controller_finsy_session.py", &switch, &controller).await;
+}
+
+async fn reads(requirements: &str, script: &str, switch: &Switch, controller: &Controller) {
+    let api: SocketAddr = controller.addresses()[0];
+    let (address, device) = (switch.address.to_string(), switch.device_id.to_string());
+    session(requirements, script, &[&address, &device, &api.to_string(), "test"]).await;
+}
+
+#[tokio::test]
+async fn schemathesis_finds_no_question_that_the_rest_api_fails_at() {
+    let (_switch, controller, _streams) = at_work(Kind::Embedded).await;
+    let address = controller.addresses()[0].to_string();
+    session("requirements-schemathesis.txt", "api_schemathesis.py", &[&address, SECONDS]).await;
+    assert!(controller.status().await.is_some(), "it goes on after all that");
+}
+
+async fn session(requirements: &str, script: &str, arguments: &[&str]) {
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/python");
+    let run = tokio::process::Command::new("python3")
+        .arg(python.join("run_in_venv.py"))
+        .arg(python.join(requirements))
+        .arg(python.join(script))
+        .args(arguments)
+        .kill_on_drop(true)
+        .output();
+    let output = match tokio::time::timeout(INSTALLS, run).await {
+        Ok(Ok(output)) => output,
+        Ok(Err(error)) => return println!("skipped: python3 can't be run: {error}"),
+        Err(_) => panic!("{script} did not end in time"),
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    println!("{text}");
+    if output.status.code() == Some(SKIPPED) {
+        return;
+    }
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.ends_with("session complete\n"), "{text}");
+}
