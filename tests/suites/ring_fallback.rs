@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use inca_controller::control::Controller;
 use inca_controller::inventory::Inventory;
-use inca_host_agent::communicator::Fallback;
+use inca_host_agent::communicator::{Fallback, JobToken};
 use inca_host_agent::ring::reference_f32;
 use inca_host_agent::{
     CollectiveError, Communicator, Format, JoinError, JoinOptions, OperationError, ReduceOp,
 };
-use inca_p4runtime::northbound::StatusResponse;
+use inca_p4runtime::northbound::{Job, StatusResponse};
 
 const WORLD: u32 = 3;
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -159,26 +159,49 @@ fn by_default_a_job_without_a_tree_is_an_error_with_the_reason() {
 }
 
 #[test]
-fn ranks_that_disagree_about_the_fallback_are_told_so_at_the_join() {
+fn ranks_that_disagree_are_all_told_so_at_the_join_and_a_stranger_disturbs_nobody() {
     let world = World::new();
-    let fallback = |rank| if rank == 0 { Fallback::Ring } else { Fallback::Error };
-    let first = thread::scope(|scope| {
-        let mut options = world.options("mixed", 0, Format::I32, fallback(0));
-        options.timeout = Duration::from_secs(3);
-        let waiting = scope.spawn(move || Communicator::join(options));
-        // The other comes second.
-        while !world.status().jobs.iter().any(|job| job.name == "mixed") {
-            thread::yield_now();
+    let fallback = |rank| if rank == 1 { Fallback::Error } else { Fallback::Ring };
+    let options = |rank| {
+        let mut options = world.options("mixed", rank, Format::I32, fallback(rank));
+        options.job_token = JobToken::new("a secret of this job's ranks");
+        options
+    };
+    let begun = Instant::now();
+    let told = thread::scope(|scope| {
+        let wait = |rank| {
+            let waiting = scope.spawn(move || Communicator::join(options(rank)));
+            // One after the other.
+            let is_here = |job: &Job| job.name == "mixed" && job.joined_ranks.contains(&rank);
+            while !world.status().jobs.iter().any(is_here) {
+                thread::yield_now();
+            }
+            waiting
+        };
+        let waiting = [wait(0), wait(2)];
+        let mut stranger = options(1);
+        stranger.job_token = JobToken::default();
+        stranger.world_size = 7;
+        let Err(JoinError::Refused { message, .. }) = Communicator::join(stranger) else { panic!("let in") };
+        assert!(message.contains("its first rank gave a job token"), "{message}");
+        assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
+        let Err(JoinError::Refused { message, .. }) = Communicator::join(options(1)) else {
+            panic!("let in")
+        };
+        let mut told = vec![message];
+        for waiting in waiting {
+            match waiting.join().expect("no panic") {
+                Err(JoinError::Closed { closed, .. }) => told.push(closed.reason),
+                other => panic!("{other:?}"),
+            }
         }
-        let refused = Communicator::join(world.options("mixed", 1, Format::I32, fallback(1)));
-        let Err(JoinError::Refused { message, .. }) = refused else { panic!("{refused:?}") };
-        assert!(
-            message.contains("fallback") && message.contains("ring") && message.contains("error"),
-            "{message}"
-        );
-        waiting.join().expect("no panic")
+        told
     });
-    assert!(matches!(first, Err(JoinError::Timeout { .. })), "{first:?}");
+    for told in told {
+        let words = ["fallback error given by rank 1", "rank 0 at 127.0.0.1 joined with ring"];
+        assert!(words.iter().all(|word| told.contains(word)), "{told}");
+    }
+    assert!(begun.elapsed() < DEADLINE / 2, "long before the join timeout");
 }
 
 #[test]

@@ -12,8 +12,8 @@ use inca_host_agent::communicator::JoinOptions;
 use inca_p4runtime::northbound::controller_server::{Controller, ControllerServer};
 use inca_p4runtime::northbound::{
     Assignment, Closed, HandOverRequest, HandOverResponse, InfoRequest, InfoResponse, JoinEvent, JoinRequest,
-    LeafChild, LeaveRequest, LeaveResponse, ProgressRequest, ProgressResponse, ReportRequest, ReportResponse,
-    StalledRequest, StalledResponse, StatusRequest, StatusResponse, TreeAssignment, Waiting,
+    LeafChild, LeaveRequest, LeaveResponse, Membership, ProgressRequest, ProgressResponse, ReportRequest,
+    ReportResponse, StalledRequest, StalledResponse, StatusRequest, StatusResponse, TreeAssignment, Waiting,
     join_event::Event,
 };
 use inca_wire::model::slot::{Child, ChildKind, SwitchModel, TreeConfig};
@@ -225,6 +225,10 @@ impl ScriptedController {
     }
 }
 
+fn member_token(rank: u32) -> String {
+    format!("membership of rank {rank}")
+}
+
 fn event(event: Event) -> JoinEvent {
     JoinEvent { event: Some(event) }
 }
@@ -261,12 +265,14 @@ impl Controller for Service {
             watched.closed().await;
             left.leave(request.rank);
         });
+        let membership = Membership { token: member_token(request.rank) };
+        sender.try_send(Ok(event(Event::Membership(membership)))).expect("room for the first one");
         tokio::spawn(async move {
             // Until the host has announced itself often enough.
             while shared.hosts.lock().expect("lock").announced.get(&address).copied().unwrap_or(0)
                 < shared.script.announcements
             {
-                let waiting = Waiting { missing_ranks: Vec::new(), host_unknown: true };
+                let waiting = Waiting { host_unknown: true, ..Waiting::default() };
                 if sender.send(Ok(event(Event::Waiting(waiting)))).await.is_err() {
                     return;
                 }
@@ -282,7 +288,7 @@ impl Controller for Service {
                 let joined: Vec<_> = shared.job.lock().expect("lock").joined.keys().copied().collect();
                 let missing_ranks = (0..request.world_size).filter(|rank| !joined.contains(rank)).collect();
                 let _ = sender
-                    .send(Ok(event(Event::Waiting(Waiting { missing_ranks, host_unknown: false }))))
+                    .send(Ok(event(Event::Waiting(Waiting { missing_ranks, ..Waiting::default() }))))
                     .await;
                 return;
             };
@@ -296,13 +302,16 @@ impl Controller for Service {
     async fn leave(&self, request: Request<LeaveRequest>) -> Result<Response<LeaveResponse>, Status> {
         let request = request.into_inner();
         assert_eq!(request.generation, GENERATION);
+        assert_eq!(request.member_token, member_token(request.rank));
         *self.0.failure.lock().expect("lock") = (request.failure, request.missing_ranks);
         self.0.leave(request.rank);
         Ok(Response::new(LeaveResponse {}))
     }
 
     async fn report(&self, request: Request<ReportRequest>) -> Result<Response<ReportResponse>, Status> {
-        self.0.reports.lock().expect("lock").push(request.into_inner());
+        let request = request.into_inner();
+        assert_eq!(request.member_token, member_token(request.rank));
+        self.0.reports.lock().expect("lock").push(request);
         Ok(Response::new(ReportResponse {}))
     }
 

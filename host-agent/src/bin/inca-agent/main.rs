@@ -61,7 +61,7 @@ impl Failure {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Wrong { .. } => 1,
-            Self::Usage(_) => 2,
+            Self::Usage(_) | Self::Join(JoinError::Options { .. } | JoinError::Uri { .. }) => 2,
             Self::Join(_) => 3,
             Self::Operation(_) => 4,
             Self::File { .. } => 5,
