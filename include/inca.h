@@ -114,6 +114,10 @@ typedef struct inca_options {
   const char *token;
   // File of the certificates (PEM) that vouch for a controller at https://; null: none.
   const char *ca;
+  // The job's token: what its submission was answered with, or a secret of 16 to 256 bytes of its ranks; null: none.
+  const char *job_token;
+  // Not 0: where the switches have no room, the group waits for its turn instead of being refused.
+  int32_t queue;
 } inca_options;
 
 #ifdef __cplusplus

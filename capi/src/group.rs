@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char};
 use std::time::Duration;
 
-use inca_host_agent::communicator::{Fallback, OnFailure};
+use inca_host_agent::communicator::{Fallback, JobToken, OnFailure, OnFull};
 use inca_host_agent::{Communicator, Format, JoinOptions};
 
 use crate::status::{Status, invalid, of_join, of_leave, of_split};
@@ -46,6 +46,10 @@ pub struct Options {
     pub token: *const c_char,
     /// File of the certificates (PEM) that vouch for a controller at https://; null: none.
     pub ca: *const c_char,
+    /// The job's token: what its submission was answered with, or a secret of 16 to 256 bytes of its ranks; null: none.
+    pub job_token: *const c_char,
+    /// Not 0: where the switches have no room, the group waits for its turn instead of being refused.
+    pub queue: i32,
 }
 
 /// Fills in defaults: f32 sums in bfp16, 5 words, a minute to join.
@@ -71,6 +75,8 @@ pub unsafe extern "C" fn inca_options_init(options: *mut Options) {
         timeout: 60.0,
         token: std::ptr::null(),
         ca: std::ptr::null(),
+        job_token: std::ptr::null(),
+        queue: 0,
     };
     if !options.is_null() {
         // SAFETY: as demanded.
@@ -136,6 +142,8 @@ unsafe fn read(given: &Options) -> Result<JoinOptions, String> {
         seconds(given.timeout).ok_or_else(|| format!("timeout {}: must be 0 or more", given.timeout))?;
     options.access.token = text("token", given.token)?;
     options.access.ca = text("ca", given.ca)?.map(Into::into);
+    options.job_token = JobToken::new(text("job_token", given.job_token)?.unwrap_or_default());
+    options.on_full = if given.queue == 0 { OnFull::Refuse } else { OnFull::Queue(None) };
     Ok(options)
 }
 

@@ -47,6 +47,8 @@ class Communicator:
         seed: int = 1,
         token: str | None = None,
         ca: str | None = None,
+        job_token: str | None = None,
+        queue: float | None = None,
     ) -> Communicator:
         """Joins a job: waits until all ranks are there and their trees are installed, at most `timeout` seconds.
 
@@ -59,7 +61,10 @@ class Communicator:
         window, max_window   packets in flight, at first and at most
         token, ca     where the controller wants a token; the certificates (PEM) that vouch for an https:// one
 
-        Job, world, format, chunk_words, on_failure and fallback must be the same on all ranks.
+        job_token     of a submitted job, or a secret of 16 to 256 bytes of the job's ranks: nobody else joins it then
+        queue         where the switches have no room: seconds (math.inf: any time) to wait for a turn; None: be refused
+
+        Job, world, dtype, format, chunk_words, on_failure, fallback, queue and job_token must be the same on all ranks.
         """
 
     @property

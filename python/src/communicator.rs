@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use inca_host_agent::communicator::{Fallback, JoinOptions, OnFailure};
+use inca_host_agent::communicator::{Fallback, JobToken, JoinOptions, OnFailure, OnFull};
 use inca_host_agent::{Collective, Dtype, Format, RawCall, ReduceOp};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -146,7 +146,7 @@ impl Communicator {
     #[pyo3(signature = (
         controller, job, rank, world, *, group="", dtype="f32", op="sum", format=None, chunk_words=5, interface=None,
         host_address=None, timeout=60.0, on_failure="abort", fallback="error", window=16, max_window=256, seed=1,
-        token=None, ca=None
+        token=None, ca=None, job_token=None, queue=None
     ))]
     fn join(
         py: Python<'_>,
@@ -169,6 +169,8 @@ impl Communicator {
         seed: u64,
         token: Option<String>,
         ca: Option<PathBuf>,
+        job_token: Option<String>,
+        queue: Option<f64>,
     ) -> PyResult<Self> {
         let refuse = |message: String| errors::named(py, "JoinOptionsError", message);
         let mut options = JoinOptions::new(controller, job, rank, world);
@@ -195,6 +197,12 @@ impl Communicator {
         (options.tuning.window.start, options.tuning.window.max) = (window, max_window);
         options.tuning.seed = seed;
         (options.access.token, options.access.ca) = (token, ca);
+        options.job_token = JobToken::new(job_token.unwrap_or_default());
+        options.on_full = match queue {
+            None => OnFull::Refuse,
+            Some(f64::INFINITY) => OnFull::Queue(None),
+            Some(time) => OnFull::Queue(Some(seconds(py, "queue", time)?)),
+        };
         let joined = py.detach(|| inca_host_agent::Communicator::join(options));
         let joined = joined.map_err(|error| errors::join(py, &error))?;
         Ok(Self {
