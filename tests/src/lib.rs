@@ -6,7 +6,8 @@
 //! * [`bmv2`]: the rig around a real `simple_switch_grpc`;
 //! * [`fuzz`]: what strangers can send, at every entrance;
 //! * [`stf`]: packet tests in p4c's format, for any program;
-//! * [`fabric`]: whole trees of embedded switches and host state machines in virtual time; [`loss`]: what is proved with them.
+//! * [`fabric`]: whole trees of embedded switches and host state machines in virtual time; [`loss`]: what is proved with them;
+//! * [`sharing`]: several jobs at once over links of one rate.
 
 pub mod bmv2;
 pub mod cases;
@@ -21,6 +22,7 @@ pub mod recipe;
 pub mod recording;
 pub mod rig;
 pub mod rng;
+pub mod sharing;
 pub mod stf;
 pub mod target;
 pub mod traffic;

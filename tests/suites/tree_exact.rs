@@ -6,6 +6,7 @@ use inca_host_agent::protocol::ReduceOp;
 use inca_tests::fabric::{Call, Fabric, Faults, Job, LinkFaults, Node};
 use inca_tests::inputs;
 use inca_tests::rig::FORMATS;
+use inca_tests::sharing::Sharing;
 use inca_wire::packet::Format;
 
 const WORDS: u8 = 2;
@@ -117,4 +118,30 @@ fn largest_chunks() {
 /// Runs the calls and compares every rank's every element.
 fn check(name: &str, fabric: &mut Fabric, calls: &[Call]) {
     inputs::run_and_check(name, fabric, calls).unwrap_or_else(|stuck| panic!("{name}: {stuck}"));
+}
+
+/// What each of eight jobs gets of an even part, in virtual time, once their windows have found their size.
+fn shares(queue: usize, time: Duration) -> Vec<f64> {
+    let mut sharing = Sharing::new(8, 1000, 40_000_000, queue);
+    sharing.run(Duration::from_millis(500));
+    let begun = sharing.done.clone();
+    sharing.run(time);
+    let done: Vec<u64> = sharing.done.iter().zip(&begun).map(|(now, then)| now - then).collect();
+    let even = done.iter().sum::<u64>() as f64 / done.len() as f64;
+    assert!(even > 20.0, "{done:?}");
+    assert_eq!(sharing.lost > 0, queue < 256, "8 jobs have 16 chunks of two packets in flight");
+    done.iter().map(|done| *done as f64 / even).collect()
+}
+
+#[test]
+fn eight_jobs_at_once_share_a_link_within_a_fifth_of_even_where_its_queue_holds_their_windows() {
+    let shares = shares(512, Duration::from_secs(1));
+    assert!(shares.iter().all(|share| (0.8..=1.2).contains(share)), "{shares:?}");
+}
+
+#[test]
+fn none_of_eight_jobs_starves_where_the_queue_overflows() {
+    // The smallest windows of all of them are twice a queue of 64.
+    let shares = shares(64, Duration::from_secs(4));
+    assert!(shares.iter().all(|share| *share >= 0.4), "{shares:?}");
 }
