@@ -1,17 +1,20 @@
-"""PyTorch: gradients of DistributedDataParallel through the reduction trees.
+"""PyTorch: a backend for `torch.distributed`, and a communication hook for DistributedDataParallel.
 
-    import torch.distributed as dist
-    from torch.nn.parallel import DistributedDataParallel
-    import inca
     import inca.torch
+    import torch.distributed as dist
+
+    dist.init_process_group("inca", init_method=..., rank=..., world_size=...)     # INCA_CONTROLLER=http://ADDRESS:PORT
+
+gives all of torch.distributed over the trees: see `Options` for what else the environment may say. Where only gradients
+shall go through the switches, a hook averages each bucket where it lies, beside any other backend:
 
     dist.init_process_group("gloo", ...)                 # DDP wants one: it carries the parameters at the start
     group = inca.Communicator.join(controller, job, rank, world)
     model = DistributedDataParallel(network)
     model.register_comm_hook(inca.torch.HookState(group), inca.torch.allreduce_hook)
 
-Each bucket of gradients is averaged by the switches where it lies, while the backward pass goes on with the next one.
-Needs float32, float16 or bfloat16 gradients on the CPU. Written for Debian 12's python3-torch (1.13) and later.
+The hook needs float32, float16 or bfloat16 gradients; both want the CPU's memory. Written for Debian 12's python3-torch
+(1.13).
 """
 
 import queue
@@ -22,25 +25,22 @@ import torch
 from torch import distributed
 
 from . import Communicator, Handle
+from .process_group import BackendError, Options, ProcessGroup, Work, register
+from .tensors import NAMES, view
 
-NAMES = {torch.float32: None, torch.float16: None, torch.bfloat16: "bf16", torch.int32: None, torch.int64: None}
+__all__ = [
+    "NAMES",
+    "BackendError",
+    "HookState",
+    "Options",
+    "ProcessGroup",
+    "Work",
+    "allreduce_hook",
+    "register",
+    "view",
+]
 
-
-def view(tensor: torch.Tensor) -> tuple[Any, str | None]:
-    """A tensor as an array on the same memory, and the name of its type where NumPy has none.
-
-    Raises TypeError or ValueError for what can't be used where it lies: another device, another type, strides.
-    """
-    if tensor.device.type != "cpu":
-        raise ValueError(f"tensor on {tensor.device}: only memory of the CPU can be sent")
-    if tensor.dtype not in NAMES:
-        raise TypeError(f"tensor of {tensor.dtype}: {', '.join(map(str, NAMES))} are carried")
-    if not tensor.is_contiguous():
-        raise ValueError(f"tensor of shape {tuple(tensor.shape)} and strides {tensor.stride()} is not contiguous")
-    flat = tensor.detach().view(-1)
-    if tensor.dtype == torch.bfloat16:
-        flat = flat.view(torch.int16)
-    return flat.numpy(), NAMES[tensor.dtype]
+register()
 
 
 class HookState:
