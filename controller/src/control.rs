@@ -25,7 +25,6 @@ use inca_p4runtime::northbound;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
-use tracing::Instrument;
 
 use crate::api::{self, Audit, Core, EventLog, Gate, Limiter, TlsError, TlsFiles, TokenFileError, Tokens};
 use crate::discovery::{self, Discovery};
@@ -35,13 +34,14 @@ use crate::jobs::{
     self, JobId, Jobs, JoinError, LeaveError, MemberId, OutlookError, ReportError, SubmitError,
 };
 use crate::metrics::Metrics;
-use crate::program::{self, Entry};
+use crate::program;
 use crate::routing::{self, Addresses, Network};
 use crate::store::{Store, StoreError};
 use crate::switch::{Section, Shared, SwitchEvent, SwitchHandle, SwitchTask, state};
 
 mod office;
 mod report;
+mod serve;
 mod status;
 
 /// Events of one rank that may wait; a rank that does not read them is gone.
@@ -54,9 +54,6 @@ const SETTLE: Duration = Duration::from_millis(20);
 const SETTLE_SHARE: u32 = 8;
 /// At most so long.
 const LONGEST_SETTLE: Duration = Duration::from_secs(1);
-
-/// How long a switch may take to remove entries before it is left to itself.
-const REMOVAL: Duration = Duration::from_secs(1);
 
 /// Time between two looks at whether everything is ready.
 const READY_LOOK: Duration = Duration::from_millis(50);
@@ -511,204 +508,10 @@ impl Owner {
         }
     }
 
-    fn request(&mut self, request: Request) {
-        let now = Instant::now();
-        match request {
-            Request::Join { request, reply } => {
-                let id = self.next_member;
-                let joined = match *self.in_charge.borrow() {
-                    true => self.jobs.join(now, id, &request),
-                    false => Err(JoinError::Standby),
-                };
-                match joined {
-                    Ok(actions) => {
-                        self.next_member += 1;
-                        let (sender, events) = mpsc::channel(MEMBER_EVENTS);
-                        self.members.insert(id, sender);
-                        // A caller that has gone meanwhile is as good as one that goes now.
-                        let lost = reply.send(Ok(Membership { id, events })).is_err();
-                        self.perform(now, actions);
-                        if lost {
-                            self.request(Request::Disconnected(id));
-                        }
-                    }
-                    Err(error) => {
-                        tracing::warn!(%error, "join refused");
-                        self.log.push(report::refused(&request, &error));
-                        let actions = self.jobs.refused(now, &request, &error);
-                        let _ = reply.send(Err(error));
-                        self.perform(now, actions);
-                    }
-                }
-            }
-            Request::Leave { request, reply } => match self.jobs.leave(now, &request) {
-                Ok(actions) => {
-                    let _ = reply.send(Ok(()));
-                    self.perform(now, actions);
-                }
-                Err(error) => {
-                    let _ = reply.send(Err(error));
-                }
-            },
-            Request::Report { request, reply } => {
-                let result = self.jobs.report(now, &request);
-                self.answer(now, result, reply);
-            }
-            Request::HandOver { request, reply } => {
-                let result = self.jobs.handed_over(now, &request);
-                self.answer(now, result, reply);
-            }
-            Request::Stalled(request) => {
-                let actions = self.jobs.stalled(now, &request);
-                self.perform(now, actions);
-            }
-            Request::Submit { request, reply } => {
-                let submitted = match *self.in_charge.borrow() {
-                    true => self.jobs.submit(now, &request),
-                    false => Err(SubmitError::Standby),
-                };
-                // On disk before anybody is told.
-                self.perform(now, Vec::new());
-                let _ = reply.send(submitted);
-            }
-            Request::Disconnected(id) => {
-                self.members.remove(&id);
-                let actions = self.jobs.disconnected(now, id);
-                self.perform(now, actions);
-            }
-            Request::Status { counters, reply } => self.status(counters, reply),
-            Request::EndJob { request, reply } => {
-                let reason = match request.reason.as_str() {
-                    "" => "an operator ended it".to_owned(),
-                    reason => format!("an operator ended it: {reason}"),
-                };
-                match self.jobs.end_job(now, &request.job, request.group.as_deref(), &reason) {
-                    Ok((names, actions)) => {
-                        let _ = reply.send(Ok(names.into_iter().map(|name| name.group).collect()));
-                        self.perform(now, actions);
-                    }
-                    Err(error) => {
-                        let _ = reply.send(Err(error));
-                    }
-                }
-            }
-            Request::Plan { request, reply } => {
-                let _ = reply.send(self.jobs.outlook(now, &request));
-            }
-            Request::Stop { .. } => {}
-        }
-    }
-
-    fn answer<E>(
-        &mut self,
-        now: Instant,
-        result: Result<Vec<jobs::Action>, E>,
-        reply: oneshot::Sender<Result<(), E>>,
-    ) {
-        match result {
-            Ok(actions) => {
-                let _ = reply.send(Ok(()));
-                self.perform(now, actions);
-            }
-            Err(error) => {
-                let _ = reply.send(Err(error));
-            }
-        }
-    }
-
-    fn perform(&mut self, now: Instant, actions: Vec<jobs::Action>) {
-        self.remember();
-        for note in self.jobs.take_notes() {
-            self.log.push(report::group(note));
-        }
-        let mut deaf = Vec::new();
-        for action in actions {
-            match action {
-                jobs::Action::Tell(id, event) => {
-                    let event = northbound::JoinEvent { event: Some(event) };
-                    if let Some(member) = self.members.get(&id)
-                        && member.try_send(event).is_err()
-                    {
-                        deaf.push(id);
-                    }
-                }
-                jobs::Action::End(id) => {
-                    self.members.remove(&id);
-                }
-                jobs::Action::Install { job, nodes } => {
-                    let name = self.jobs.name_of(job).map(ToString::to_string).unwrap_or_default();
-                    // `name` is what JSON calls the span itself.
-                    let group = tracing::info_span!("group", job = name, id = job);
-                    let span = tracing::info_span!(parent: &group, "install", switches = nodes.len());
-                    let nodes = nodes.into_iter().filter_map(|(device, entries)| {
-                        Some((self.switches.get(&device)?.handle.clone(), entries))
-                    });
-                    self.working.spawn(install(job, nodes.collect()).instrument(span));
-                }
-                jobs::Action::Remove { job, devices } => {
-                    let handles =
-                        devices.iter().filter_map(|device| Some(self.switches.get(device)?.handle.clone()));
-                    self.working.spawn(remove(job, handles.collect()));
-                }
-            }
-        }
-        for id in deaf {
-            self.members.remove(&id);
-            let actions = self.jobs.disconnected(now, id);
-            self.perform(now, actions);
-        }
-    }
-
-    fn done(&mut self, done: Done) {
-        let now = Instant::now();
-        match done {
-            Done::Installed { job, result } => {
-                let actions = self.jobs.installed(now, job, result);
-                self.perform(now, actions);
-            }
-            Done::Removed { job } => {
-                let actions = self.jobs.removed(now, job);
-                self.perform(now, actions);
-            }
-            Done::Nothing => {}
-        }
-    }
-
     fn stop(&mut self) {
         // Their streams end: sums go on, and the ranks attach to the next controller.
         self.members.clear();
     }
-}
-
-/// Children before parents, one switch after the other: nothing is sent before all is in, so the order only decides what is
-/// found out first.
-async fn install(job: JobId, nodes: Vec<(SwitchHandle, Vec<Entry>)>) -> Done {
-    let begun = Instant::now();
-    for (switch, entries) in nodes {
-        tracing::debug!(switch = switch.name(), entries = entries.len(), "installing");
-        if let Err(error) = switch.apply(Section::Job(job), entries, true).await {
-            return Done::Installed { job, result: Err(error.to_string()) };
-        }
-    }
-    tracing::info!(took = ?begun.elapsed(), "trees are installed and read back");
-    Done::Installed { job, result: Ok(()) }
-}
-
-/// A switch that is away loses the entries when it comes back.
-async fn remove(job: JobId, switches: Vec<SwitchHandle>) -> Done {
-    let mut removals = JoinSet::new();
-    for switch in switches {
-        removals.spawn(async move {
-            // Whatever is installed there later comes after it.
-            match tokio::time::timeout(REMOVAL, switch.apply(Section::Job(job), Vec::new(), false)).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::warn!(%error, job, "entries are not removed yet"),
-                Err(_) => tracing::warn!(job, "a switch does not answer: entries are not removed yet"),
-            }
-        });
-    }
-    while removals.join_next().await.is_some() {}
-    Done::Removed { job }
 }
 
 /// A generation above all that an earlier controller can have used: eight a second since 2025, for 17 years.
