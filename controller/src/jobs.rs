@@ -24,18 +24,19 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use inca_p4runtime::northbound::{self, join_event::Event as JoinEvent};
-use thiserror::Error;
 
 use crate::graph::{DeviceId, Graph};
 use crate::inventory::{FailureSettings, Inventory, Limits, TreeSettings};
 use crate::program::Entry;
 use crate::routing::Addresses;
 
+mod admit;
 mod attach;
 mod change;
 mod claim;
 mod end;
 mod join;
+mod leave;
 mod load;
 mod note;
 mod outlook;
@@ -55,6 +56,7 @@ pub use change::ReportError;
 use change::{Account, Change};
 pub use claim::SubmitError;
 pub use join::{GroupName, JoinError, Joining, Terms};
+pub use leave::LeaveError;
 pub use note::{Happening, Note};
 pub use outlook::OutlookError;
 pub use persist::{Held, Records};
@@ -94,40 +96,6 @@ pub enum Action {
         job: JobId,
         /// The switches.
         devices: Vec<DeviceId>,
-    },
-}
-
-/// A leave that fits no member.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum LeaveError {
-    /// There is no such group, or it is closed already.
-    #[error("{0} is not there: it never was, or it is closed")]
-    NoGroup(GroupName),
-    /// The group has another generation.
-    #[error("{name}: generation {given} given, the group's is {current}")]
-    Generation {
-        /// The group.
-        name: GroupName,
-        /// The caller's.
-        given: u32,
-        /// The group's.
-        current: u32,
-    },
-    /// The rank is not a member.
-    #[error("{name}: rank {rank} is not a member")]
-    NotMember {
-        /// The group.
-        name: GroupName,
-        /// The rank.
-        rank: u32,
-    },
-    /// The token is not that of the rank's membership.
-    #[error("{name}: the member token given is not that of rank {rank}")]
-    Token {
-        /// The group.
-        name: GroupName,
-        /// The rank.
-        rank: u32,
     },
 }
 
@@ -378,50 +346,6 @@ impl Jobs {
         id
     }
 
-    /// A rank leaves: in good order, or because the generation has ended for it.
-    pub fn leave(
-        &mut self,
-        now: Instant,
-        request: &northbound::LeaveRequest,
-    ) -> Result<Vec<Action>, LeaveError> {
-        let name = GroupName { job: request.job.clone(), group: request.group.clone() };
-        // By generation, since a later group of the same name may be open already.
-        let found = self.jobs.iter_mut().find(|(id, job)| {
-            job.name == name
-                && !matches!(job.phase, Phase::Closing { .. })
-                && (job.was_in(request.generation) || self.by_name.get(&name) == Some(id))
-        });
-        let Some((&id, job)) = found else { return Err(LeaveError::NoGroup(name)) };
-        if !job.was_in(request.generation) {
-            return Err(LeaveError::Generation { name, given: request.generation, current: job.generation });
-        }
-        let rank = u16::try_from(request.rank).ok();
-        let member = rank.and_then(|rank| job.members.get_mut(&rank)).filter(|member| member.is_here);
-        let Some(member) = member else { return Err(LeaveError::NotMember { name, rank: request.rank }) };
-        if !member.is_shown(&request.member_token) {
-            return Err(LeaveError::Token { name, rank: request.rank });
-        }
-        let (member_id, rank) = (member.id, request.rank as u16);
-        (member.is_here, member.lost_at) = (false, None);
-        member.account = Account::of(&request.finished, &request.kept);
-        tracing::info!(name = %job.name, rank, generation = job.generation, "rank left");
-        self.notes.push(Note::new(&job.name, Happening::RankLeft, request.failure.clone()).of_rank(rank));
-        self.by_member.remove(&member_id);
-        let mut actions = vec![Action::End(member_id)];
-        if request.failure.is_empty() {
-            self.departed(now, id, rank, &mut actions);
-        } else {
-            // The ranks no longer agree on what is done: nobody can go on.
-            let missing = request.missing_ranks.iter().filter_map(|rank| u16::try_from(*rank).ok());
-            let missing: Vec<u16> = missing.take(MAX_MISSING).collect();
-            let reason =
-                format!("rank {rank} reports: {}{}", request.failure, self.places_of(id, rank, &missing));
-            self.end(now, id, reason, missing, &mut actions);
-        }
-        self.serve_queue(now, &mut actions);
-        Ok(actions)
-    }
-
     /// A group's name.
     pub fn name_of(&self, id: JobId) -> Option<&GroupName> {
         self.jobs.get(&id).map(|job| &job.name)
@@ -430,66 +354,6 @@ impl Jobs {
     /// What happened since this was last called, for those who watch.
     pub fn take_notes(&mut self) -> Vec<Note> {
         std::mem::take(&mut self.notes)
-    }
-
-    /// A rank's stream has ended. After a leave, or after the group's end, that is no news.
-    pub fn disconnected(&mut self, now: Instant, id: MemberId) -> Vec<Action> {
-        let mut actions = Vec::new();
-        let Some((job_id, rank)) = self.by_member.remove(&id) else { return actions };
-        let Some(job) = self.jobs.get_mut(&job_id) else { return actions };
-        let Some(member) = job.members.get_mut(&rank) else { return actions };
-        match job.phase {
-            Phase::Closing { .. } => member.is_here = false,
-            Phase::Waiting { .. } => {
-                member.is_here = false;
-                self.departed(now, job_id, rank, &mut actions);
-            }
-            _ if job.assigned.is_none() => {
-                member.is_here = false;
-                let reason = gone(rank, member);
-                self.close(job_id, reason, vec![rank], &mut actions);
-            }
-            // It may attach again: only the stream may have been lost.
-            _ => member.lost_at = Some(now),
-        }
-        self.serve_queue(now, &mut actions);
-        actions
-    }
-
-    /// A member is no longer here, in good order or before it mattered.
-    fn departed(&mut self, now: Instant, id: JobId, rank: u16, actions: &mut Vec<Action>) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
-        // Its place, and its share of the groups, are free for others.
-        job.queued = None;
-        self.queue.changed = true;
-        match job.phase {
-            Phase::Waiting { .. } => {
-                job.members.remove(&rank);
-                if job.members.is_empty() && job.plan.is_some() {
-                    self.close(id, "all ranks left".to_owned(), Vec::new(), actions);
-                } else if job.members.is_empty() {
-                    self.by_name.remove(&job.name);
-                    self.jobs.remove(&id);
-                } else {
-                    self.advance(now, id, true, actions);
-                }
-            }
-            Phase::Installing if job.assigned.is_none() => {
-                self.close(id, format!("rank {rank} left before the group was ready"), vec![rank], actions);
-            }
-            // It does not take part in what comes: for the others that is the end.
-            Phase::Installing | Phase::Changing(_) => {
-                self.end(now, id, format!("rank {rank} left"), vec![rank], actions);
-            }
-            Phase::Running | Phase::Draining { .. } => {
-                if job.members.values().all(|member| !member.is_here) {
-                    self.close(id, "all ranks left".to_owned(), Vec::new(), actions);
-                } else if job.phase == Phase::Running {
-                    job.phase = Phase::Draining { since: now };
-                }
-            }
-            Phase::Closing { .. } => {}
-        }
     }
 
     /// The topology is now this: groups that wait are planned again, groups that lost something they need get other trees.
@@ -630,151 +494,6 @@ impl Jobs {
         self.forget_idle(now);
         self.serve_queue(now, &mut actions);
         actions
-    }
-
-    /// A waiting group: plans it if it is complete, else (and if asked) tells its ranks what is missing.
-    fn advance(&mut self, now: Instant, id: JobId, tell: bool, actions: &mut Vec<Action>) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
-        let (work, job_terms, waits) = (job.work, job.terms, job.queued.is_some());
-        // It had room once: a group whose trees broke before they were used.
-        let had_turn = job.generation != 0;
-        let Phase::Waiting { told, complete } = &mut job.phase else { return };
-        if work != Work::Idle || waits {
-            // An installation that broke before it was used is taken back first; the queue has turns.
-            if tell {
-                self.tell_waiting(now, id, actions);
-            }
-            return;
-        }
-        if job.members.len() == usize::from(job.terms.world) {
-            let since = complete.as_ref().map_or(now, |(since, _)| *since);
-            let generation = self.next_generation();
-            match self.plan(id, generation, had_turn) {
-                Ok(nodes) => {
-                    actions.push(Action::Install { job: id, nodes });
-                    return;
-                }
-                Err(error) => {
-                    // Nobody has seen it.
-                    self.next_generation = generation;
-                    let reason = self.describe(&error);
-                    if self.enqueue(now, id, &error, &reason) {
-                        self.tell_waiting(now, id, actions);
-                        return;
-                    }
-                    if !error.may_pass() || now >= since + self.failure.patience {
-                        match job_terms.ring {
-                            true => self.begin_ring(id, reason, actions),
-                            false => self.close(id, reason, Vec::new(), actions),
-                        }
-                        return;
-                    }
-                    if let Some(Phase::Waiting { complete, .. }) =
-                        self.jobs.get_mut(&id).map(|job| &mut job.phase)
-                    {
-                        *complete = Some((since, reason));
-                    }
-                }
-            }
-        } else {
-            *complete = None;
-            if tell {
-                *told = now;
-            }
-        }
-        if tell {
-            self.tell_waiting(now, id, actions);
-        }
-    }
-
-    fn tell_waiting(&mut self, now: Instant, id: JobId, actions: &mut Vec<Action>) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
-        if let Phase::Waiting { told, .. } = &mut job.phase {
-            *told = now;
-        }
-        let missing: Vec<u32> = job.missing().take(MAX_MISSING).map(u32::from).collect();
-        let queue_position = self.place_of(id).map_or(0, |(position, _)| position as u32);
-        let Some(job) = self.jobs.get(&id) else { return };
-        let queue_reason = job.queue_reason().unwrap_or_default();
-        for member in job.members.values() {
-            let waiting = northbound::Waiting {
-                missing_ranks: missing.clone(),
-                host_unknown: self.graph.host(member.address).is_none(),
-                queue_position,
-                queue_reason: queue_reason.to_owned(),
-            };
-            actions.push(Action::Tell(member.id, JoinEvent::Waiting(waiting)));
-        }
-    }
-
-    /// A number that was never used: up even if nothing comes of it.
-    fn next_generation(&mut self) -> u32 {
-        let generation = self.next_generation;
-        self.next_generation = generation.saturating_add(1);
-        generation
-    }
-
-    /// Plans trees and takes what they need; the group is being installed then. Without a turn, only what nobody else waits for.
-    fn plan(
-        &mut self,
-        id: JobId,
-        generation: u32,
-        has_turn: bool,
-    ) -> Result<Vec<(DeviceId, Vec<Entry>)>, PlanError> {
-        let Some(job) = self.jobs.get(&id) else { return Err(PlanError::Gone) };
-        let mut plan = Plan::with_room(job, &self.graph, &self.settings, &self.pools)?;
-        let tenant = job.name.tenant();
-        if job.is_over {
-            let (open, limit) = (self.groups_of(tenant), self.limits.groups_per_tenant as usize);
-            let open = open.filter(|job| !job.is_over).count();
-            if open >= limit {
-                return Err(PlanError::Groups { tenant: tenant.to_owned(), open, limit });
-            }
-        }
-        self.has_share(tenant, Some(id), &plan)?;
-        if !has_turn {
-            self.nobody_waits(id, tenant, &plan)?;
-        }
-        plan.take(&mut self.pools, &mut self.next_tree_id, |id| {
-            self.jobs.values().filter_map(|job| job.plan.as_ref()).any(|plan| plan.has_tree(id))
-        })?;
-        let Some(job) = self.jobs.get_mut(&id) else { return Err(PlanError::Gone) };
-        job.generation = generation;
-        (job.phase, job.work) = (Phase::Installing, Work::Installing);
-        let nodes = plan.nodes(job, &self.addresses, &self.settings);
-        job.plan = Some(plan);
-        let is_first = job.assigned.is_none();
-        tracing::info!(name = %job.name, generation, switches = nodes.len(), "installing trees");
-        let detail = format!("generation {generation}, {} switches", nodes.len());
-        self.notes.push(Note::new(&job.name, Happening::GroupInstalling, detail));
-        if is_first {
-            self.charge(id);
-        }
-        Ok(nodes)
-    }
-
-    /// Whether the slots of a plan are within what its tenant may have of each switch.
-    fn has_share(&self, tenant: &str, except: Option<JobId>, plan: &Plan) -> Result<(), PlanError> {
-        let limit = self.limits.slots_per_tenant;
-        if limit == 0 {
-            return Ok(());
-        }
-        let is_other = |(id, job): &(&JobId, &Job)| Some(**id) != except && job.name.tenant() == tenant;
-        let others = self.jobs.iter().filter(is_other);
-        let plans = others.filter_map(|(_, job)| job.plan.as_ref());
-        let mut used: BTreeMap<DeviceId, u32> = BTreeMap::new();
-        for (device, need) in plans.flat_map(Plan::needs) {
-            *used.entry(device).or_default() += need.slots;
-        }
-        for (device, need) in plan.needs() {
-            let used = used.entry(device).or_default();
-            if *used + need.slots > limit {
-                let tenant = tenant.to_owned();
-                return Err(PlanError::Share { device, tenant, needed: need.slots, used: *used, limit });
-            }
-            *used += need.slots;
-        }
-        Ok(())
     }
 
     fn name(&self, device: DeviceId) -> String {
