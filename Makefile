@@ -11,7 +11,7 @@ $(error SWITCH=$(SWITCH): valid are bmv2, embedded and auto)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-bench build p4 test test-unit test-property test-golden test-diff test-net test-loss test-numbers stf lint fmt demo train-formats train-ddp perf \
+.PHONY: help setup setup-bench build p4 test test-unit test-property test-golden test-diff test-net test-loss test-numbers stf lint fmt demo train-formats train-ddp train-parallel perf \
         check up doctor wireshark conformance experiment python bench soak bench-codec bench-collectives bench-loss bench-recovery bench-jobs bench-controller bench-dataplane fuzz clean
 
 help: ## this list
@@ -93,9 +93,13 @@ demo: setup-if-needed build ## training, size sweep and bytes per link on 8 emul
 train-formats: setup-if-needed build ## trains the digits over every number format: accuracy, bytes, curves as PNG
 	@$(INCANET) train-formats $(ARGS)
 
-train-ddp: setup-if-needed build ## PyTorch's DDP with gradients by inca, then by gloo, on 4 workers (needs python3-torch)
+train-ddp: setup-if-needed build ## PyTorch's DDP by inca's hook, inca's backend and gloo, 4 workers at 50 Mbit/s (needs python3-torch)
 	cargo build --release -p inca-python
 	@$(INCANET) train-ddp $(ARGS)
+
+train-parallel: setup-if-needed build ## sharded, and 2x2x2 data, tensor, pipeline parallel training on 8 workers (needs python3-torch)
+	cargo build --release -p inca-python
+	@$(INCANET) train-parallel $(ARGS)
 
 perf: build ## a sweep of inca-agent perf over an emulated network
 	@$(INCANET) perf $(ARGS)

@@ -10,6 +10,7 @@ inca-net demo                                           trains on eight workers,
 inca-net train-formats                                  trains over every number format, plots the curves
 inca-net collectives                                    bytes on host links of each collective, and the least
 inca-net train-ddp --rate 50                            PyTorch's DDP with gradients by inca, then by gloo
+inca-net train-parallel --workers 4,4                   sharded, and data, tensor and pipeline parallel training
 inca-net jobs   --jobs 8                                jobs at once over the same switches: right, and evenly shared
 inca-net experiment FILE.yaml                           networks, jobs, sizes, repetitions as a YAML file says
 inca-net soak --loss 0.01 --seconds 600                 sums without a pause: no wrong element, no memory that grows
@@ -46,6 +47,8 @@ MAX_SLOTS = 4096
 # numbers; time beyond the sums themselves to start, and for the last ones under loss.
 SOAK_LEAST_BYTES = 8
 SOAK_FORMATS = ("bfp16", "bfp32", "exact")
+# What a step over gloo shall be compared at.
+DDP_RATE_MBIT = 50.0
 SOAK_MARGIN_SECONDS = 300.0
 
 
@@ -164,6 +167,12 @@ def parser() -> argparse.ArgumentParser:
     ddp = add_network_command(commands, "train-ddp", "PyTorch's DDP, gradients by inca and by gloo", run_train_ddp)
     ddp.add_argument("--steps", type=at_least_one, default=60, help="training steps (default: 60)")
     ddp.add_argument("--json", action="store_true", help="print the report as JSON")
+
+    parallel = add_network_command(
+        commands, "train-parallel", "sharded, and 2x2x2 parallel training by PyTorch, on 8 workers", run_train_parallel
+    )
+    parallel.add_argument("--steps", type=at_least_one, default=5, help="training steps of each (default: 5)")
+    parallel.add_argument("--json", action="store_true", help="print the report as JSON")
 
     formats = add_network_command(commands, "train-formats", "trains over every number format", run_train_formats)
     formats.add_argument("--steps", type=at_least_one, default=60, help="training steps (default: 60)")
@@ -520,7 +529,21 @@ def run_train_ddp(arguments: argparse.Namespace) -> int:
     if reason := torch_missing():
         print(f"skipped: {reason} (apt-get install python3-torch)")
         return 0
+    if arguments.file is None and arguments.rate is None:
+        arguments.rate = DDP_RATE_MBIT
     network = requested_network(arguments, "4")
+    return emulate(arguments, network, lambda emulation: run(emulation, arguments.steps, arguments.json))
+
+
+def run_train_parallel(arguments: argparse.Namespace) -> int:
+    """train-parallel: see parallel.py."""
+    from .ddp import torch_missing
+    from .parallel import run
+
+    if reason := torch_missing():
+        print(f"skipped: {reason} (apt-get install python3-torch)")
+        return 0
+    network = requested_network(arguments, "4,4")
     return emulate(arguments, network, lambda emulation: run(emulation, arguments.steps, arguments.json))
 
 

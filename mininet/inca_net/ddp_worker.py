@@ -1,6 +1,7 @@
-"""One worker of a training with PyTorch: a small convolutional network on the digits, gradients by inca or by gloo.
+"""One worker of a training with PyTorch: a small convolutional network on the digits.
 
-Run by ddp.py on emulated hosts. Prints a line of JSON for each step, then one with the parameters' hash.
+Its gradients go by inca's hook, by inca as the backend, or by gloo. Run by ddp.py on emulated hosts.
+Prints a line of JSON for each step, then one with the parameters' hash.
 """
 
 from __future__ import annotations
@@ -47,14 +48,21 @@ def main() -> None:
         parser.add_argument(f"--{name}", required=True)
     for name in ("rank", "world", "steps"):
         parser.add_argument(f"--{name}", required=True, type=int)
-    parser.add_argument("--by", choices=("inca", "gloo"), default="inca")
+    parser.add_argument("--by", choices=("inca", "backend", "gloo"), default="inca")
     parser.add_argument("--format", default="bfp16")
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(3)
     os.environ["GLOO_SOCKET_IFNAME"] = options.interface
+    ours = inca.torch.Options(
+        controller=options.controller, job=options.job, interface=options.interface, format=options.format
+    )
     dist.init_process_group(
-        "gloo", init_method=f"tcp://{options.master}:29500", rank=options.rank, world_size=options.world
+        "inca" if options.by == "backend" else "gloo",
+        init_method=f"tcp://{options.master}:29500",
+        rank=options.rank,
+        world_size=options.world,
+        pg_options=ours if options.by == "backend" else None,
     )
     digits = load_digits()
     images = torch.tensor(digits.images[:, None] / 16.0 - 0.5, dtype=torch.float32)
@@ -91,6 +99,8 @@ def main() -> None:
         print(json.dumps({"step": step, "loss": whole, "ms": spent * 1e3}), flush=True)
     parameters = b"".join(parameter.detach().numpy().tobytes() for parameter in model.parameters())
     report = {"digest": hashlib.sha256(parameters).hexdigest(), "buckets": state.buckets if state else 0}
+    if options.by == "backend":
+        report["chunks"] = dist.group.WORLD.stats()["chunks"]
     print(json.dumps(report), flush=True)
     if state and group:
         state.close()

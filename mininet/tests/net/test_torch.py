@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from conftest import RUN_DIR, Start
 
-from inca_net import topology
+from inca_net import parallel, topology
 from inca_net.ddp import TOLERANCE, torch_missing, train
 from inca_net.emulation import Emulation, Settings
 from inca_net.package import python_package
@@ -19,6 +19,26 @@ from inca_net.package import python_package
 WORKER = str(Path(__file__).with_name("torch_worker.py"))
 
 
+def test_ddp_learns_by_the_switches_as_by_gloo(start: Start) -> None:
+    if reason := torch_missing():
+        pytest.skip(reason)
+    emulation = start(topology.single("t", [4]))
+    ours, theirs = (train(emulation, by, 8) for by in ("inca", "gloo"))
+    assert ours["agree"], "ranks ended with different parameters"
+    assert theirs["agree"]
+    # At least one bucket a step, the first step's included.
+    assert ours["buckets"] >= 8
+    assert ours["losses"][-1] < ours["losses"][0]
+    assert max(abs(a - b) for a, b in zip(ours["losses"], theirs["losses"], strict=True)) <= TOLERANCE
+
+
+def test_sharded_and_parallel_training_end_where_one_process_does(start: Start) -> None:
+    if reason := torch_missing():
+        pytest.skip(reason)
+    assert parallel.run(start(topology.tree2("t", [4, 4])), 2, as_json=False) == 0
+
+
+# Stays until the last of these tests has ended: those with networks of their own stand before it.
 @pytest.fixture(scope="module")
 def network() -> Iterator[Emulation]:
     if reason := torch_missing():
@@ -60,16 +80,3 @@ def test_backend_without_a_controller_is_an_error_or_gloo_with_a_warning(network
         assert report["by"] == ["ProcessGroupGloo"] * 2
         assert report["wrong"] == []
         assert "INCA IS NOT USED" in text
-
-
-def test_ddp_learns_by_the_switches_as_by_gloo(start: Start) -> None:
-    if reason := torch_missing():
-        pytest.skip(reason)
-    emulation = start(topology.single("t", [4]))
-    ours, theirs = (train(emulation, by, 8) for by in ("inca", "gloo"))
-    assert ours["agree"], "ranks ended with different parameters"
-    assert theirs["agree"]
-    # At least one bucket a step, the first step's included.
-    assert ours["buckets"] >= 8
-    assert ours["losses"][-1] < ours["losses"][0]
-    assert max(abs(a - b) for a, b in zip(ours["losses"], theirs["losses"], strict=True)) <= TOLERANCE
