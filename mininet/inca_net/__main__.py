@@ -166,6 +166,7 @@ def parser() -> argparse.ArgumentParser:
 
     ddp = add_network_command(commands, "train-ddp", "PyTorch's DDP, gradients by inca and by gloo", run_train_ddp)
     ddp.add_argument("--steps", type=at_least_one, default=60, help="training steps (default: 60)")
+    ddp.add_argument("--rounds", type=at_least_one, default=3, help="trainings by each, in turns (default: 3)")
     ddp.add_argument("--json", action="store_true", help="print the report as JSON")
 
     parallel = add_network_command(
@@ -532,7 +533,9 @@ def run_train_ddp(arguments: argparse.Namespace) -> int:
     if arguments.file is None and arguments.rate is None:
         arguments.rate = DDP_RATE_MBIT
     network = requested_network(arguments, "4")
-    return emulate(arguments, network, lambda emulation: run(emulation, arguments.steps, arguments.json))
+    return emulate(
+        arguments, network, lambda emulation: run(emulation, arguments.steps, arguments.rounds, arguments.json)
+    )
 
 
 def run_train_parallel(arguments: argparse.Namespace) -> int:

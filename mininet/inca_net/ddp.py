@@ -64,12 +64,15 @@ def train(emulation: Emulation, by: str, steps: int, number_format: str = "bfp16
     }
 
 
-def run(emulation: Emulation, steps: int, as_json: bool) -> int:
+def run(emulation: Emulation, steps: int, rounds: int, as_json: bool) -> int:
     """All trainings; 0 if the curves agree within the format's bound and all ranks have the same parameters."""
-    runs = []
-    for by in NAMES:
-        print(f"training, {NAMES[by]} ...", file=sys.stderr, flush=True)
-        runs.append(train(emulation, by, steps))
+    tries: dict[str, list[dict[str, Any]]] = {by: [] for by in NAMES}
+    # In turns: what else the machine does shall hit all alike.
+    for turn in range(rounds):
+        for by, done in tries.items():
+            print(f"round {turn + 1} of {rounds}, {NAMES[by]} ...", file=sys.stderr, flush=True)
+            done.append(train(emulation, by, steps))
+    runs = [middle(done) for done in tries.values()]
     hook, backend, gloo = (each["losses"] for each in runs)
     apart = max(abs(a - b) for ours in (hook, backend) for a, b in zip(ours, gloo, strict=True))
     report = {
@@ -77,6 +80,7 @@ def run(emulation: Emulation, steps: int, as_json: bool) -> int:
         "switch": emulation.settings.switch,
         "rate_mbit": emulation.network.rate_mbit,
         "steps": steps,
+        "rounds": rounds,
         "largest_difference": apart,
         "runs": runs,
     }
@@ -91,8 +95,19 @@ def run(emulation: Emulation, steps: int, as_json: bool) -> int:
             print(f"{step:>5} {hook[step]:>10.5f} {backend[step]:>10.5f} {gloo[step]:>10.5f}")
         print(f"largest difference {apart:.5f}, {runs[0]['buckets']} buckets by the switches")
         for each in runs:
-            print(f"{NAMES[each['by']]:<16} {each['steps_per_second']:6.2f} steps/s, median {each['step_ms']:.1f} ms")
+            every = ", ".join(f"{speed:.1f}" for speed in each["rounds"])
+            speed = f"{each['steps_per_second']:6.2f} steps/s, median step {each['step_ms']:.1f} ms"
+            print(f"{NAMES[each['by']]:<16} {speed}; rounds: {every}")
     return 0 if apart <= TOLERANCE and all(each["agree"] for each in runs) else 1
+
+
+def middle(done: list[dict[str, Any]]) -> dict[str, Any]:
+    """The round of median speed, with the speeds of all; ranks must have agreed in each."""
+    speeds = sorted(done, key=lambda each: float(each["steps_per_second"]))
+    return speeds[len(speeds) // 2] | {
+        "agree": all(each["agree"] for each in done),
+        "rounds": [each["steps_per_second"] for each in done],
+    }
 
 
 def plot(path: Path, report: dict[str, Any]) -> None:
