@@ -305,7 +305,7 @@ async fn the_command_shows_what_the_api_says() {
     }
     let plan: Value = serde_json::from_str(&run(&["plan", "--job", "test", "--json"]).await).unwrap();
     assert_eq!(plan["links"].as_array().map(Vec::len), Some(4));
-    assert_eq!(run(&["end", "test", "--reason", "enough"]).await, "test: 1 groups end\n");
+    assert_eq!(run(&["end", "test", "--reason", "enough"]).await, "test: 1 group ends\n");
     for (rank, stream) in (0..).zip(&mut streams) {
         report(&mut client, stream, rank).await;
     }

@@ -354,6 +354,14 @@ async fn a_submitted_job_is_for_those_who_hold_its_token_over_a_restart_of_the_c
     for wrong in ["", &member_token(0), &job_token] {
         assert_eq!(a.leave(leave(wrong)).await.unwrap_err().code(), Code::PermissionDenied);
     }
+    // A rank may leave with all slots of a switch: the token is looked at, not the size.
+    let kept = |slot| api::KeptChunk {
+        slot: Some(api::SlotIndex { tree: 0, slot }),
+        elements: vec![0; 8192],
+        ..Default::default()
+    };
+    let large = api::LeaveRequest { kept: (0..4096).map(kept).collect(), ..leave("") };
+    assert_eq!(a.leave(large).await.unwrap_err().code(), Code::PermissionDenied);
     // The next controller knows both tokens, by what the first one wrote.
     controller.stop().await;
     let controller = Controller::start(settings).await.unwrap();
@@ -394,6 +402,8 @@ async fn callers_that_call_too_often_are_sent_away() {
     let refused = last.expect("a refusal");
     assert_eq!(refused.headers.get("retry-after").map(String::as_str), Some("1"));
     assert!(refused.json()["detail"].as_str().unwrap().contains("token read"), "{}", refused.body);
+    let audit = std::fs::read_to_string(folder.0.join("audit.jsonl")).unwrap();
+    assert!(audit.contains(r#""who":"read""#), "{audit}");
     // Another caller is not disturbed.
     let other = format!("Bearer {}", tokens.submit);
     assert_eq!(http::send(address, "GET", "/v1/info", &[("authorization", &other)], "").await.status, 200);

@@ -95,13 +95,14 @@ export class Jobs {
     write(state, group.fallback ? "a ring of hosts, without a tree" : group.state);
     state.classList.toggle("warn", group.state !== "running" || group.fallback !== "");
     const trees = new Set(group.tree.map((node) => node.tree_id)).size;
-    write(facts, [
+    // Of a job that was submitted, and that nobody has joined, nothing is known.
+    write(facts, group.world_size === 0 ? "" : [
       `${group.joined_ranks.length} of ${group.world_size} ranks`, group.format, `generation ${group.generation}`,
       ...(trees > 1 ? [`${trees} trees`] : []),
     ].join(" · "));
     const { progress } = group;
     if (!progress) {
-      write(figures, "its ranks have told nothing of late");
+      write(figures, group.joined_ranks.length ? "its ranks have told nothing of late" : "");
       box.replaceChildren();
       return;
     }

@@ -61,6 +61,7 @@ impl Audit {
         let peer = request.extensions().get::<Peer>().map(|peer| peer.address.ip().to_string());
         let who = match error {
             ApiError::Forbidden { name, .. } => name.as_str(),
+            ApiError::TooMany { who, .. } => who.strip_prefix("token ").unwrap_or_default(),
             _ => "",
         };
         self.write(&Line {

@@ -20,6 +20,8 @@ use super::{Core, Gate, gate, rest};
 const PING: Duration = Duration::from_secs(1);
 /// An agent that does not answer a ping for so long is gone; one on a busy machine may take a while.
 const PING_TIMEOUT: Duration = Duration::from_secs(3);
+/// Largest call of a rank: its last chunk of every slot. The 32768 words of a switch are 32 MiB of f32 in `bfp8`.
+const MAX_CALL: usize = 64 << 20;
 
 /// Serves until the task is ended. Health follows `in_charge`.
 pub(crate) async fn serve(
@@ -31,9 +33,9 @@ pub(crate) async fn serve(
 ) {
     let address = listener.local_addr();
     let (reporter, health) = tonic_health::server::health_reporter();
-    let routes = Routes::new(ControllerServer::new(Service(core.clone())))
-        .add_service(OperatorServer::new(Service(core.clone())))
-        .add_service(health);
+    let ranks = ControllerServer::new(Service(core.clone())).max_decoding_message_size(MAX_CALL);
+    let routes =
+        Routes::new(ranks).add_service(OperatorServer::new(Service(core.clone()))).add_service(health);
     let routes = reflection(routes);
     let site = routes.into_axum_router().merge(rest::site(core)).fallback(rest::not_found);
     // Outermost: whatever is there, or not, is asked for through the gate.

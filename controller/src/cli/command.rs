@@ -190,6 +190,10 @@ async fn end(target: &Target, job: String, group: Option<String>, reason: String
     let groups = client.taken(answer)?.groups;
     match target.json {
         true => print_json(&Ended { job, groups }),
-        false => print(&format!("{job}: {} groups end\n", groups.len())),
+        false => print(&match groups.len() {
+            0 => format!("{job}: its name is free, no rank had joined\n"),
+            1 => format!("{job}: 1 group ends\n"),
+            many => format!("{job}: {many} groups end\n"),
+        }),
     }
 }

@@ -149,6 +149,8 @@ impl File {
             // The place comes first in our messages, so it need not be said again.
             let place = format!(" at line {line}, column {column}");
             let message = message.strip_suffix(&place).unwrap_or(&message);
+            // Of what may be done about it the parser names an option of its own.
+            let message = message.split_once(", set DuplicateKeyPolicy").map_or(message, |(what, _)| what);
             let message = match message.strip_prefix("invalid ") {
                 Some(what) => misfit(text, line, column, what),
                 None => None,

@@ -28,6 +28,8 @@ use crate::transport::{self, DataInterface, Engine, OnClosed};
 
 /// Between attempts to reach the controller.
 const CONNECT_RETRY: Duration = Duration::from_millis(200);
+/// Largest event: the chunks that a rank lacks, at most one for every slot of its leaf.
+const MAX_EVENT: usize = 64 << 20;
 /// Between announcements, while the controller does not know where this host is attached.
 const ANNOUNCE_INTERVAL: Duration = Duration::from_millis(250);
 /// Between repetitions of "waiting for rank 3" in the log.
@@ -226,7 +228,7 @@ impl Session {
     /// A client whose calls carry the token.
     fn client(&self, channel: Channel) -> Result<ControllerClient<Line>, JoinError> {
         let bearer = self.options.access.bearer().map_err(access)?;
-        Ok(ControllerClient::new(Line::new(channel, bearer)))
+        Ok(ControllerClient::new(Line::new(channel, bearer)).max_decoding_message_size(MAX_EVENT))
     }
 
     /// The next one of the controllers that were given, in turn.
