@@ -36,8 +36,9 @@ def start_steady(emulation: Emulation) -> tuple[list[Job], Path]:
 
 
 def steady(emulation: Emulation) -> dict[str, Any]:
+    """What stays as it is while the job goes on."""
     found: dict[str, Any] = next(job for job in emulation.status()["jobs"] if job["name"] == "steady")
-    return found
+    return {key: value for key, value in found.items() if key != "progress"}
 
 
 def kill(emulation: Emulation) -> None:
