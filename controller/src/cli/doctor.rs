@@ -146,6 +146,13 @@ fn examine(status: &Status, asked: (u64, u64)) -> Vec<Finding> {
             let remedy = "is its process running, and its P4Runtime address right in the inventory?";
             find(format!("switch {name}: {}", switch.state), remedy);
         }
+        let linked = status.links.iter().any(|link| [&link.from_switch, &link.to_switch].contains(&name));
+        if switch.state == "ready" && status.switches.len() > 1 && !linked {
+            find(
+                format!("switch {name} has no link to another switch"),
+                "is it cabled to one, are its interfaces up, and is the process of the switch at the other end alive?",
+            );
+        }
         if switch.slots_used * 100 > switch.slots_total * FULL {
             let share = format!("{} of {} slots are in use", switch.slots_used, switch.slots_total);
             find(

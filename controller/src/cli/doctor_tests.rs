@@ -79,6 +79,15 @@ fn each_ailment_is_found_with_a_remedy() {
         assert!(findings[0].what.contains(expected) && !findings[0].remedy.is_empty(), "{findings:?}");
     }
     let mut status = healthy();
+    status.links.clear();
+    let findings = examine(&status, (100_000, 100_000));
+    assert!(
+        findings.len() == 2 && findings[1].what == "switch s2 has no link to another switch",
+        "{findings:?}"
+    );
+    status.switches.truncate(1);
+    assert_eq!(examine(&status, (100_000, 100_000)), []);
+    let mut status = healthy();
     status.jobs =
         vec![group("waiting for rank 1", ""), group("running", "no room"), group("closed: x", "no room")];
     assert_eq!(examine(&status, (100_000, 100_000)).len(), 2);

@@ -70,7 +70,9 @@ fn run(program: &str, arguments: &[&str]) -> Result<Output, CliError> {
 fn interface_findings(interface: &str) -> Result<Vec<Finding>, CliError> {
     let output = run("ethtool", &["-k", interface])?;
     if !output.status.success() {
-        let what = format!("interface {interface}: {}", String::from_utf8_lossy(&output.stderr).trim());
+        // A finding is one line; ethtool says it in two.
+        let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+        let what = format!("interface {interface}: {said}");
         return Ok(vec![Finding::new(what, "ip link lists the interfaces there are")]);
     }
     let mut findings = Vec::new();
