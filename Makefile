@@ -56,7 +56,7 @@ test-loss: ## a million random schedules of loss, and every single and double lo
 
 FOLDER  ?= tests/programs
 stf: ## packet tests in p4c's format on both switches: FOLDER=... of compiled programs and scripts (ARGS=--help says how to get p4c's)
-	cargo run --quiet -p inca-tests --bin stf -- --switch both $(ARGS) $(FOLDER)
+	cargo run -p inca-tests --bin stf -- --switch both $(ARGS) $(FOLDER)
 
 TARGET  ?= packet
 SECONDS ?= 60

@@ -153,6 +153,9 @@ impl Switch {
             tracing::warn!(%error, "one thread has to process all packets");
         }
         let order_by = order_by.and_then(Result::ok);
+        if order_by.is_some() {
+            tracing::info!(config.threads, config.order_by, "packet threads share the packets");
+        }
         let rules = &first.machine.rules;
         let part = |me: usize| {
             // Threads draw different random numbers.

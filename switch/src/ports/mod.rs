@@ -7,6 +7,7 @@ mod socket;
 
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
@@ -168,7 +169,15 @@ pub(crate) struct Port {
     tx_dice: Dice,
     /// Frames that the system had no room for yet.
     backlog: std::collections::VecDeque<Vec<u8>>,
+    /// Since when the first of them is refused.
+    refused_since: Option<Instant>,
+    /// Length in bytes of the last frame that was given up: one as long is not waited for again.
+    too_long: usize,
 }
+
+/// How long a frame is offered to a system that has no room for it. A queue moves on within this time even at 0.1 Mbit/s; a link
+/// whose far end takes no frame of this length refuses it with the same error for ever.
+const REFUSED: Duration = Duration::from_millis(200);
 
 /// Frames kept while a socket is full; what is beyond is dropped and counted.
 const MAX_BACKLOG: usize = 16 * 1024;
@@ -190,7 +199,8 @@ impl Port {
 
     fn new(number: u16, socket: PacketSocket, (rx_dice, tx_dice): (Dice, Dice)) -> Self {
         let backlog = std::collections::VecDeque::new();
-        Self { number, socket, stats: PortStats::default(), rx_dice, tx_dice, backlog }
+        let (stats, refused_since) = (PortStats::default(), None);
+        Self { number, socket, stats, rx_dice, tx_dice, backlog, refused_since, too_long: usize::MAX }
     }
 
     pub(crate) fn fd(&self) -> RawFd {
@@ -242,14 +252,32 @@ impl Port {
 
     /// Sends what waits, as far as the system takes it. True if nothing waits any more.
     pub(crate) fn flush(&mut self) -> bool {
-        while !self.backlog.is_empty() {
+        while let Some(first) = self.backlog.front().map(Vec::len) {
             let frames: Vec<&[u8]> = self.backlog.iter().take(socket::BATCH).map(Vec::as_slice).collect();
             let sent = self.socket.send(&frames, &mut self.stats);
-            if sent == 0 {
+            if frames[..sent].iter().any(|frame| frame.len() >= self.too_long) {
+                self.too_long = usize::MAX;
+            }
+            if sent > 0 {
+                self.refused_since = None;
+                self.backlog.drain(..sent);
+            } else if self.gives_up(first) {
+                self.stats.tx_failed += 1;
+                self.backlog.pop_front();
+            } else {
                 return false;
             }
-            self.backlog.drain(..sent);
         }
+        true
+    }
+
+    /// Whether a frame of this length, which was just refused, has been offered for long enough.
+    fn gives_up(&mut self, len: usize) -> bool {
+        let since = *self.refused_since.get_or_insert_with(Instant::now);
+        if len < self.too_long && since.elapsed() < REFUSED {
+            return false;
+        }
+        (self.too_long, self.refused_since) = (self.too_long.min(len), None);
         true
     }
 }

@@ -217,7 +217,7 @@ impl PacketSocket {
             step: "another file descriptor",
             source,
         };
-let socket = self.socket.try_clone().map_err(fail)?;
+        let socket = self.socket.try_clone().map_err(fail)?;
         let (joins, ring, next) = (self.joins.clone(), None, Cell::new(0));
         Ok(Self { socket, joins, ring, next, idle: Cell::new(true), dropped: Cell::new(0) })
     }

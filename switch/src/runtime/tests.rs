@@ -257,6 +257,31 @@ fn a_link_that_goes_down_and_up() {
     });
 }
 
+/// The kernel says of such a frame what it says when a queue is full.
+#[test]
+fn frames_that_the_far_end_never_takes_hold_up_no_others() {
+    with_namespace("frames_that_the_far_end_never_takes_hold_up_no_others", || {
+        let (specs, hosts) = wires(&[1, 4]);
+        let running = start(SwitchConfig::default(), &specs, &Loss::default(), Some(program())).unwrap();
+        attempts(|| {
+            send(&hosts[0], &[&frame(5, 0, 60)]);
+            !receive_within(&hosts[1], 1, Duration::from_secs(1)).is_empty()
+        });
+        ip("link set h4 mtu 900");
+        for count in 1..=20 {
+            send(&hosts[0], &[&frame(5, count, 1400), &frame(5, count, 60)]);
+        }
+        let got = receive(&hosts[1], 20);
+        assert_eq!(got, (1..=20).map(|count| frame(5, count, 60)).collect::<Vec<_>>());
+        assert_eq!(block_on(running.handle.stats()).unwrap().ports[1].1.tx_failed, 20);
+        // Once the far end takes them they arrive.
+        ip("link set h4 mtu 9500");
+        send(&hosts[0], &[&frame(5, 21, 1400)]);
+        assert_eq!(receive(&hosts[1], 1), [frame(5, 21, 1400)]);
+        finish(running);
+    });
+}
+
 #[test]
 fn ports_that_can_not_be() {
     let spec = |text: &str| text.parse::<PortSpec>();
