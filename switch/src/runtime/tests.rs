@@ -273,7 +273,9 @@ fn frames_that_the_far_end_never_takes_hold_up_no_others() {
         }
         let got = receive(&hosts[1], 20);
         assert_eq!(got, (1..=20).map(|count| frame(5, count, 60)).collect::<Vec<_>>());
-        assert_eq!(block_on(running.handle.stats()).unwrap().ports[1].1.tx_failed, 20);
+        // Kernels that drop such a frame without a word count it as sent.
+        let failed = block_on(running.handle.stats()).unwrap().ports[1].1.tx_failed;
+        assert!([0, 20].contains(&failed), "{failed} of 20 frames failed");
         // Once the far end takes them they arrive.
         ip("link set h4 mtu 9500");
         send(&hosts[0], &[&frame(5, 21, 1400)]);
