@@ -2,17 +2,16 @@
 //! wrote into a switch. Each has a virtual environment of its own (`tests/python/run_in_venv.py`).
 
 mod rig;
+#[path = "../../p4runtime/tests/contract/venv.rs"]
+mod venv;
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::time::Duration;
 
 use inca_controller::control::Controller;
 use inca_p4runtime::northbound as api;
 use rig::*;
 
-/// What `run_in_venv.py` exits with when the packages can't be installed.
-const SKIPPED: i32 = 77;
 /// The first run installs the packages.
 const INSTALLS: Duration = Duration::from_secs(360);
 /// What schemathesis may take.
@@ -48,36 +47,14 @@ async fn finsy_reads_what_the_controller_says(kind: Kind) {
 async fn reads(requirements: &str, script: &str, switch: &Switch, controller: &Controller) {
     let api: SocketAddr = controller.addresses()[0];
     let (address, device) = (switch.address.to_string(), switch.device_id.to_string());
-    session(requirements, script, &[&address, &device, &api.to_string(), "test"]).await;
+    venv::session(requirements, script, &[&address, &device, &api.to_string(), "test"], INSTALLS).await;
 }
 
 #[tokio::test]
 async fn schemathesis_finds_no_question_that_the_rest_api_fails_at() {
     let (_switch, controller, _streams) = at_work(Kind::Embedded).await;
     let address = controller.addresses()[0].to_string();
-    session("requirements-schemathesis.txt", "api_schemathesis.py", &[&address, SECONDS]).await;
+    venv::session("requirements-schemathesis.txt", "api_schemathesis.py", &[&address, SECONDS], INSTALLS)
+        .await;
     assert!(controller.status().await.is_some(), "it goes on after all that");
-}
-
-async fn session(requirements: &str, script: &str, arguments: &[&str]) {
-    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/python");
-    let run = tokio::process::Command::new("python3")
-        .arg(python.join("run_in_venv.py"))
-        .arg(python.join(requirements))
-        .arg(python.join(script))
-        .args(arguments)
-        .kill_on_drop(true)
-        .output();
-    let output = match tokio::time::timeout(INSTALLS, run).await {
-        Ok(Ok(output)) => output,
-        Ok(Err(error)) => return println!("skipped: python3 can't be run: {error}"),
-        Err(_) => panic!("{script} did not end in time"),
-    };
-    let text = String::from_utf8_lossy(&output.stdout);
-    println!("{text}");
-    if output.status.code() == Some(SKIPPED) {
-        return;
-    }
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.ends_with("session complete\n"), "{text}");
 }

@@ -15,6 +15,7 @@ use inca_p4runtime::{
 use tonic::Code;
 
 pub(crate) mod python;
+mod venv;
 
 /// Bound on everything that a test waits for.
 const PATIENCE: Duration = Duration::from_secs(10);

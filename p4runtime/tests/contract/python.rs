@@ -2,10 +2,8 @@
 
 use std::{path::Path, time::Duration};
 
-use super::Target;
+use super::{Target, venv};
 
-/// What `run_in_venv.py` exits with when the packages can't be installed.
-const SKIPPED: i32 = 77;
 /// The first run installs the packages.
 const PATIENCE: Duration = Duration::from_secs(420);
 
@@ -20,28 +18,11 @@ pub(crate) async fn finsy(target: Target) {
 }
 
 async fn session(target: &Target, requirements: &str, script: &str, extra: &[&str]) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let (python, fixtures) = (root.join("tests/python"), root.join("tests/fixtures/p4runtime"));
-    let run = tokio::process::Command::new("python3")
-        .arg(python.join("run_in_venv.py"))
-        .arg(python.join(requirements))
-        .arg(python.join(script))
-        .args([target.url.trim_start_matches("http://"), &target.device_id.to_string()])
-        .arg(fixtures.join("objects.p4info.txtpb"))
-        .arg(fixtures.join("objects.json"))
-        .args(extra)
-        .kill_on_drop(true)
-        .output();
-    let output = match tokio::time::timeout(PATIENCE, run).await {
-        Ok(Ok(output)) => output,
-        Ok(Err(error)) => return println!("skipped: python3 can't be run: {error}"),
-        Err(_) => panic!("{script} did not end in time"),
-    };
-    let text = String::from_utf8_lossy(&output.stdout);
-    println!("{text}");
-    if output.status.code() == Some(SKIPPED) {
-        return;
-    }
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.ends_with("session complete\n"), "{text}");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/p4runtime");
+    let fixture = |name| fixtures.join(name).display().to_string();
+    let (p4info, json, device) =
+        (fixture("objects.p4info.txtpb"), fixture("objects.json"), target.device_id.to_string());
+    let mut arguments = vec![target.url.trim_start_matches("http://"), &device, &p4info, &json];
+    arguments.extend(extra);
+    venv::session(requirements, script, &arguments, PATIENCE).await;
 }
